@@ -1,0 +1,1 @@
+"""Graph + rulebook → findings."""

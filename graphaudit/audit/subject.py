@@ -1,0 +1,60 @@
+"""What a check may look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphaudit.capture import Capture, Observation
+    from graphaudit.graphs.onnx_model import OnnxModel
+    from graphaudit.graphs.view import GraphView
+    from graphaudit.policy import Policy
+    from graphaudit.rulebook import Rulebook
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A policy on its way to a target. What does not exist (yet) is None.
+
+    policy       the user's module and inputs; None when the subject is an `.onnx` file
+    observation  what the eager module did on the inputs tried: branches on tensors, draws, writes, each with its line
+    capture      the outcome of capture; `capture.program` is None when it failed
+    model        the ONNX model exported for the target; None when export was not reached or failed
+    rulebook     the target and its rules; None when no target is involved
+    """
+
+    policy: Policy | None = None
+    observation: Observation | None = None
+    capture: Capture | None = None
+    model: OnnxModel | None = None
+    rulebook: Rulebook | None = None
+
+    @property
+    def target(self) -> str | None:
+        """The target's name."""
+        return self.rulebook.target.name if self.rulebook else None
+
+    @property
+    def captured(self) -> bool:
+        """Whether there is a graph."""
+        return self.capture is not None and self.capture.program is not None
+
+    @cached_property
+    def fx(self) -> GraphView | None:
+        """The captured graph of ATen ops."""
+        if self.capture is None or self.capture.program is None:
+            return None
+        from graphaudit.graphs.fx_view import view_program
+
+        return view_program(self.capture.program)
+
+    @cached_property
+    def onnx(self) -> GraphView | None:
+        """The exported ONNX graph."""
+        if self.model is None:
+            return None
+        from graphaudit.graphs.onnx_view import view_model
+
+        return view_model(self.model)

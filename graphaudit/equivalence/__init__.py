@@ -1,0 +1,1 @@
+"""Inputs, references, comparison, verdicts, certificate."""

@@ -1,0 +1,60 @@
+"""The five kinds of equivalence, and what a check has to say about one step. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Claim(StrEnum):
+    """What a verdict claims; see docs/equivalence.md."""
+
+    EQUIVALENT = "equivalent"
+    GIVEN_NOISE = "equivalent given noise"
+    GIVEN_STATE = "equivalent given state"
+    WHERE_FINITE = "equivalent where finite"
+    BOUNDED = "bounded"
+    DIVERGED = "diverged"
+
+
+class Verdict(msgspec.Struct, kw_only=True):
+    """What the check found after one step.
+
+    `worst_abs` is the largest |Δ| to the eager module over elements where both are finite, in the unit of the output;
+    `tolerance` is the bound that applied at that element. `undecided` counts elements (integer ties, values at a
+    jump) on which eager itself changes its answer when its inputs move by a few units in the last place.
+    `repaired` counts elements where eager is not finite and the step agrees with the float64 reference instead.
+    """
+
+    step: str
+    claim: Claim
+    inputs: int
+    worst_abs: float = 0.0
+    tolerance: float = 0.0
+    worst_output: str | None = None
+    worst_input: str | None = None
+    undecided: int = 0
+    repaired: int = 0
+    note: str = ""
+    seconds: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether the step may be kept."""
+        return self.claim is not Claim.DIVERGED
+
+
+class Certificate(msgspec.Struct, kw_only=True):
+    """All verdicts from the user's eager module to the last artifact, and the conditions under which they hold."""
+
+    schema_version: int = 1
+    policy: str
+    target: str
+    claim: Claim
+    statement: str
+    inputs: int
+    input_origins: dict[str, int] = {}
+    worst_abs: float
+    verdicts: list[Verdict]
+    conditions: list[str] = []

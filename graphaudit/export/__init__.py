@@ -1,0 +1,1 @@
+"""FX → ONNX, and the bundle."""

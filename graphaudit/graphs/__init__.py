@@ -1,0 +1,1 @@
+"""The graphs a policy goes through, and one read-only view of them with source places."""

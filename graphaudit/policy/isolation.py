@@ -1,0 +1,186 @@
+"""Running a user's module without leaving a trace on it.
+
+`private_copy` gives an exact copy in eval mode that is put back to its initial state before every call: buffers,
+parameters, plain attributes, containers of attributes. Where a module cannot be copied, the user's own is used, and
+what a call changed is put back, training flags included.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from graphaudit.errors import PolicyError
+
+_CONTAINERS = (list, dict, set)
+
+
+class Snapshot:
+    """The state of a module: parameters, buffers, attributes, training flags; and how to put it back."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._dicts = [(m.__dict__, dict(m.__dict__)) for m in module.modules()]
+        self._containers: list[tuple[Any, Any]] = []
+        self._tensors: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        seen: set[int] = set()
+        for _, attributes in self._dicts:
+            for value in attributes.values():
+                self._keep(value, seen)
+
+    def restore(self) -> None:
+        """Put every attribute, container and tensor back. Tensors are only copied where they were written to."""
+        for live, saved in self._dicts:
+            if live.keys() != saved.keys() or any(live[k] is not v for k, v in saved.items()):
+                live.clear()
+                live.update(saved)
+        for container, saved in self._containers:
+            if container != saved if not _holds_tensors(saved) else not _same_items(container, saved):
+                container.clear()
+                container.extend(saved) if isinstance(container, list) else container.update(saved)
+        for index, (tensor, saved, version) in enumerate(self._tensors):
+            if tensor._version != version:
+                with torch.no_grad():
+                    tensor.copy_(saved)
+                self._tensors[index] = (tensor, saved, tensor._version)
+
+    def changed(self) -> list[str]:
+        """Names of the tensors that were written to since the snapshot or the last restore (for messages)."""
+        return [str(tuple(t.shape)) for t, _, version in self._tensors if t._version != version]
+
+    def _keep(self, value: Any, seen: set[int]) -> None:
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            # An inference tensor has no version counter and cannot be written to outside inference mode.
+            if not value.is_inference():
+                self._tensors.append((value, value.detach().clone(), value._version))
+        elif isinstance(value, _CONTAINERS):
+            self._containers.append((value, copy.copy(value)))
+            for item in value.values() if isinstance(value, dict) else list(value):
+                if not isinstance(item, nn.Module):
+                    self._keep(item, seen)
+        elif isinstance(value, tuple):
+            for item in value:
+                if not isinstance(item, nn.Module):
+                    self._keep(item, seen)
+
+
+class Working:
+    """A module to run as often as needed, each time from the same initial state."""
+
+    def __init__(self, module: nn.Module, *, is_copy: bool) -> None:
+        self.module = module
+        self.is_copy = is_copy
+        self._snapshot = Snapshot(module)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run forward on clones of the arguments, without gradients, from the initial state."""
+        with self.fresh():
+            return self.module(*clone_tensors(args), **clone_tensors(kwargs))
+
+    @contextmanager
+    def fresh(self) -> Iterator[nn.Module]:
+        """The module in its initial state and in eval mode; afterwards it is put back."""
+        flags = [(m, m.training) for m in self.module.modules()]
+        self._snapshot.restore()
+        for m, _ in flags:
+            m.training = False
+        try:
+            with torch.no_grad():
+                yield self.module
+        finally:
+            self._snapshot.restore()
+            for m, training in flags:
+                m.training = training
+
+    def steps(self, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """Run several calls in a row without resetting in between."""
+        with self.fresh() as module:
+            return [module(*clone_tensors(args)) for args in calls]
+
+
+def private_copy(module: nn.Module) -> Working:
+    """A `Working` over a deep copy of `module`, or over `module` itself where it cannot be copied."""
+    try:
+        with _CopyNonLeaves(), torch.no_grad():
+            copied = copy.deepcopy(module)
+    except Exception:  # a lock, a file, a generator among the attributes: any exception the object likes
+        return Working(module, is_copy=False)
+    return Working(copied, is_copy=True)
+
+
+def double_copy(module: nn.Module) -> nn.Module | None:
+    """A deep copy in float64, or None where the module cannot be copied."""
+    try:
+        with _CopyNonLeaves(), torch.no_grad():
+            copied = copy.deepcopy(module).double()
+            for m in copied.modules():
+                for name, value in list(m.__dict__.items()):
+                    if isinstance(value, torch.Tensor) and value.is_floating_point():
+                        m.__dict__[name] = value.double()
+            return copied
+    except Exception:  # as in private_copy
+        return None
+
+
+def clone_tensors(tree: Any) -> Any:
+    """The same structure with every tensor cloned, so that a policy that writes to its input leaves the original."""
+    return pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t, tree)
+
+
+class Fingerprint:
+    """Identity and content of a module's parts, to show that nothing touched it."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._before = self._take(module)
+        self._module = module
+
+    def verify(self) -> None:
+        """Raise PolicyError if the module is not as it was."""
+        after = self._take(self._module)
+        for key, value in self._before.items():
+            if after.get(key) != value:
+                raise PolicyError(f"the policy's {key} changed while graphaudit ran it", "Please report this as a bug.")
+
+    @staticmethod
+    def _take(module: nn.Module) -> Mapping[str, Any]:
+        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        return {
+            "parameters": [(n, p.data_ptr(), p._version, p.requires_grad) for n, p in module.named_parameters()],
+            "buffers": [(n, b.data_ptr(), None if b.is_inference() else b._version) for n, b in module.named_buffers()],
+            "training flags": [m.training for m in module.modules()],
+            "hooks": [tuple(map(id, getattr(m, h).values())) for m in module.modules() for h in hooks],
+        }
+
+
+class _CopyNonLeaves(TorchFunctionMode):
+    """Lets deepcopy take tensors that are results of a computation (a cached distribution, say)."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.__deepcopy__ and not args[0].is_leaf:
+            tensor, memo = args
+            if id(tensor) not in memo:
+                memo[id(tensor)] = tensor.detach().clone()
+            return memo[id(tensor)]
+        return func(*args, **(kwargs or {}))
+
+
+def _holds_tensors(container: Any) -> bool:
+    items = container.values() if isinstance(container, dict) else container
+    return any(not isinstance(i, str | int | float | bool | type(None)) for i in items)
+
+
+def _same_items(left: Any, right: Any) -> bool:
+    if len(left) != len(right):
+        return False
+    if isinstance(left, dict):
+        return all(k in left and left[k] is v for k, v in right.items())
+    return all(a is b for a, b in zip(left, right, strict=True)) if isinstance(left, list) else left == right

@@ -1,0 +1,1 @@
+"""Passes, and the pipeline that checks each of them."""

@@ -1,0 +1,70 @@
+"""The contract of a pass. A pass lives in one file of `passes/` and is named verb + object.
+
+Verbs: decompose, convert, fuse, fold, insert, remove, rewrite, canonicalize, hoist, lift, register, simplify, clean.
+
+The module docstring is the specification: before → after, with the conditions as bullets. A pass declares its needs
+as class data, works on an artifact of its own (the pipeline hands it a copy, so a rolled-back pass leaves no trace),
+and returns what it changed and why it left the other candidates alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Generic, TypeVar
+
+from graphaudit.equivalence.verdict import Claim
+from graphaudit.findings import Place
+from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.program import Program
+from graphaudit.rulebook.target import Target
+
+Artifact = TypeVar("Artifact", Program, OnnxModel)
+
+
+class Level(StrEnum):
+    """Which graph a pass works on."""
+
+    FX = "fx"
+    ONNX = "onnx"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node that a pass rewrote, or left alone for `reason`."""
+
+    node: str
+    place: Place | None = None
+    reason: str = ""
+
+
+@dataclass
+class PassResult(Generic[Artifact]):
+    """The artifact after the pass, the sites it rewrote, and the candidates it left alone, each with a reason."""
+
+    artifact: Artifact
+    rewritten: list[Site] = field(default_factory=list)
+    left: list[Site] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the pass did anything. A second run on its own output must leave this False."""
+        return bool(self.rewritten)
+
+
+class Pass(ABC, Generic[Artifact]):
+    """One rewrite of an FX program or of an ONNX model."""
+
+    name: ClassVar[str]
+    level: ClassVar[Level]
+    fixes: ClassVar[tuple[str, ...]] = ()  # names of the findings that it repairs
+    target_ops: ClassVar[frozenset[str]] = frozenset()  # skipped when the graph has none of them; empty: always run
+    requires: ClassVar[tuple[str, ...]] = ()  # properties the graph must have
+    ensures: ClassVar[tuple[str, ...]] = ()  # properties it has afterwards
+    runs_after: ClassVar[tuple[str, ...]] = ()  # names of passes
+    claims: ClassVar[Claim] = Claim.EQUIVALENT  # the weakest verdict under which the result may be kept
+
+    @abstractmethod
+    def run(self, artifact: Artifact, target: Target) -> PassResult[Artifact]:
+        """Rewrite `artifact` in place or anew. Raise nothing for a non-match: report it in `left`."""

@@ -1,0 +1,1 @@
+"""Loads the rules and answers: does this target take this node?"""

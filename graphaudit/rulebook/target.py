@@ -1,0 +1,49 @@
+"""A target and the four answers of its rulebook. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from graphaudit.findings import Evidence
+
+
+class Support(StrEnum):
+    """Whether a target takes a node. Unknown is an answer and never becomes yes or no."""
+
+    SUPPORTED = "supported"
+    LIMITED = "supported with limits"
+    UNSUPPORTED = "unsupported"
+    UNKNOWN = "unknown"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The rulebook's answer for one node. `reasons` names the limits, or why not; `engine` is where it would run."""
+
+    support: Support
+    reasons: tuple[str, ...] = ()
+    evidence: Evidence | None = None
+    engine: str | None = None
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the graph goes.
+
+    `opset` is the ai.onnx opset exported at; `compute_dtype` is what the target computes float32 graphs in unless
+    told otherwise (`float32` or `float16`); `loops` and `branches` say whether ONNX `Loop`/`Scan` and `If` run;
+    `functions` whether model-local functions do; `dynamic_shapes` whether data-dependent shapes do.
+    `facts` names the sources of the rules and `date` the day they were read (ISO 8601).
+    """
+
+    name: str
+    summary: str
+    opset: int
+    max_opset: int
+    compute_dtype: str = "float32"
+    loops: bool = True
+    branches: bool = True
+    functions: bool = True
+    dynamic_shapes: bool = True
+    facts: str = ""
+    date: str = ""

@@ -1,0 +1,1 @@
+"""One rewrite per file; see `graphaudit.rewrite.base` for the contract."""

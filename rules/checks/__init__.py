@@ -1,0 +1,1 @@
+"""One file per finding; see `graphaudit.audit.check` for what it holds."""

@@ -1,0 +1,1 @@
+"""One data file per target; `graphaudit.rulebook` loads and validates them."""
