@@ -1,0 +1,259 @@
+"""FX → ONNX through torch's exporter, with the names, order and dimensions of the interface."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnx_ir.passes import common as ir_passes
+from torch import fx
+
+from graphaudit.findings import Place
+from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.places import place_in_trace
+from graphaudit.graphs.program import Program
+from graphaudit.interface import Interface, Slot
+from graphaudit.quiet import quiet
+from graphaudit.rulebook.target import Target
+
+_FAILED_NODE = re.compile(r"Error when translating node %(\w+)")
+
+
+@dataclass(frozen=True)
+class MissingTranslation:
+    """A node that the exporter cannot translate: its operator (`aten.lgamma.default`), name, source line and why."""
+
+    op: str
+    node: str
+    place: Place | None
+    message: str
+
+
+class ExportRefused(Exception):
+    """There is no ONNX model. `reason` is one line; `missing` names every node at fault, where nodes are at fault."""
+
+    def __init__(self, reason: str, missing: list[MissingTranslation] | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.missing = missing or []
+
+
+def to_onnx(program: Program, target: Target) -> OnnxModel:
+    """The program as an ONNX model at `target.opset`, without model-local functions.
+
+    Inputs and outputs carry the names of the interface, in its order; an input that the graph does not use is still an
+    input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
+    """
+    _refuse_complex(program.interface)
+    with quiet():
+        model = _translate(program, target.opset)
+        _check_interface(model, program.interface)
+        if model.functions:
+            ir_passes.InlinePass()(model)
+        ir_passes.RemoveUnusedOpsetsPass()(model)
+        _name_dimensions(model, program.interface.inputs)
+        _name_values(model, program.interface)
+        result = OnnxModel.from_proto(ir.to_proto(model))
+    if result.opset != target.opset:
+        raise ExportRefused(f"torch exports this policy at opset {result.opset}, not at {target.opset}")
+    strip_metadata(result)
+    return result
+
+
+def strip_metadata(model: OnnxModel) -> None:
+    """Drop the exporter's metadata in place: `places` has the source lines, and a model should not name host paths."""
+    graph = model.proto.graph
+    graph.ClearField("metadata_props")
+    for values in (graph.input, graph.output, graph.value_info):
+        for value in values:
+            value.ClearField("metadata_props")
+    for tensor in graph.initializer:
+        tensor.ClearField("metadata_props")
+    pending = [graph]
+    while pending:
+        for node in pending.pop().node:
+            node.ClearField("metadata_props")
+            node.ClearField("doc_string")
+            pending.extend(a.g for a in node.attribute if a.HasField("g"))
+
+
+def _translate(program: Program, opset: int) -> ir.Model:
+    try:
+        exported: Any = torch.onnx.export(program.exported, dynamo=True, opset_version=opset, verbose=False)
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise _refusal(program, opset, error) from error
+    except Exception as error:  # torch.onnx and onnxscript let errors of every kind through
+        raise ExportRefused(f"torch.onnx.export failed: {_one_line(_root(error))}") from error
+    return exported.model  # type: ignore[no-any-return]
+
+
+def _refusal(program: Program, opset: int, error: BaseException) -> ExportRefused:
+    missing, nodes = _missing(program, opset)
+    if missing:
+        names = ", ".join(sorted({m.op for m in missing}))
+        return ExportRefused(f"torch has no ONNX translation for {names}", missing)
+    reason = _one_line(_root(error))
+    failed = next((m.group(1) for e in _chain(error) if (m := _FAILED_NODE.search(str(e)))), None)
+    node = nodes.get(failed or "")
+    if node is None:
+        return ExportRefused(f"torch.onnx.export failed: {reason}")
+    at = MissingTranslation(_operator(node), node.name, _place(node), reason)
+    return ExportRefused(f"the ONNX translation of {at.op} failed: {reason}", [at])
+
+
+def _missing(program: Program, opset: int) -> tuple[list[MissingTranslation], dict[str, fx.Node]]:
+    """All nodes without a translation, and all nodes by name, after the exporter's own decompositions.
+
+    The exporter stops at the first such node, so its registry is asked for each one (torch 2.9 to 2.13,
+    torch/onnx/_internal/exporter/_core.py and _dispatching.py). The modules are private: where they are not what
+    they were, nothing is found, and the exporter's own error stands.
+    """
+    try:
+        from torch.onnx._internal.exporter import _constants, _core, _dispatching, _registration
+
+        registry = _registration.ONNXRegistry.from_torchlib(opset_version=max(opset, _constants.TORCHLIB_OPSET))
+        decomposed = _core._prepare_exported_program_for_export(program.exported, registry=registry)
+        nodes = list(_nodes(decomposed.graph_module))
+        untranslated = [
+            MissingTranslation(_operator(n), n.name, _place(n), why)
+            for n in nodes
+            if _is_dispatched(n) and (found := _dispatching.dispatch(n, registry))[0] is None and (why := found[1])
+        ]
+    except Exception:  # private modules of another torch: any error means that they cannot be asked
+        return [], {}
+    return untranslated, {n.name: n for n in nodes}
+
+
+def _nodes(module: fx.GraphModule) -> Iterator[fx.Node]:
+    for part in module.modules():
+        if isinstance(part, fx.GraphModule):
+            yield from part.graph.nodes
+
+
+def _is_dispatched(node: fx.Node) -> bool:
+    """Whether the exporter looks the node up in its registry."""
+    if node.op != "call_function" or str(node.target).startswith("onnx."):
+        return False
+    return "getitem" not in getattr(node.target, "__name__", "")
+
+
+def _operator(node: fx.Node) -> str:
+    """`aten.lgamma.default`; an operator with side effects is named instead of torch's wrapper around it."""
+    if str(node.target) == "with_effects" and len(node.args) > 1:
+        return str(node.args[1])
+    return str(node.target)
+
+
+def _place(node: fx.Node) -> Place | None:
+    return place_in_trace(node.meta.get("stack_trace"))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__
+
+
+def _root(error: BaseException) -> BaseException:
+    return list(_chain(error))[-1]
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
+def _refuse_complex(interface: Interface) -> None:
+    for slot in (*interface.inputs, *interface.outputs):
+        if slot.dtype.startswith("complex"):
+            raise ExportRefused(f"{slot.name} is {slot.dtype}, and no ONNX runtime takes or returns complex tensors")
+
+
+def _check_interface(model: ir.Model, interface: Interface) -> None:
+    for kind, values, slots in (
+        ("input", model.graph.inputs, interface.inputs),
+        ("output", model.graph.outputs, interface.outputs),
+    ):
+        if len(values) != len(slots):
+            raise ExportRefused(
+                f"the exported model has {len(values)} {kind}s, the policy has {len(slots)} ({_names(slots)})"
+            )
+        for value, slot in zip(values, slots):
+            dtype = value.dtype.name.lower().replace("double", "float64") if value.dtype is not None else None
+            if dtype is not None and _onnx_dtype(slot.dtype) != dtype:
+                raise ExportRefused(f"{kind} {slot.name} is {slot.dtype} in the policy and {dtype} in the model")
+
+
+def _onnx_dtype(dtype: str) -> str:
+    return {"float32": "float", "float64": "float64"}.get(dtype, dtype)
+
+
+def _names(slots: Iterable[Slot]) -> str:
+    return ", ".join(s.name for s in slots) or "none"
+
+
+def _name_dimensions(model: ir.Model, inputs: Iterable[Slot]) -> None:
+    """Replace torch's symbols (`s77`) by the interface's names, in every shape and inside expressions (`2*s77`)."""
+    names: dict[str, str] = {}
+    for value, slot in zip(model.graph.inputs, inputs):
+        for dimension, wanted in zip(value.shape or (), slot.shape):
+            symbol = dimension.value if isinstance(dimension, ir.SymbolicDim) else None
+            if isinstance(wanted, str) and symbol:
+                names.setdefault(symbol, wanted)
+    if not names:
+        return
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b")
+    for value in _values(model):
+        if value.shape is None or value.shape.frozen:
+            continue
+        for axis, dimension in enumerate(value.shape):
+            if isinstance(dimension, ir.SymbolicDim) and dimension.value:
+                value.shape[axis] = pattern.sub(lambda m: names[m.group(1)], dimension.value)
+
+
+def _name_values(model: ir.Model, interface: Interface) -> None:
+    """Give inputs and outputs their names; whatever else has one of those names gets another."""
+    graph = model.graph
+    wanted = [*zip(graph.inputs, interface.inputs), *_own_outputs(graph, interface.outputs)]
+    ends = {id(value) for value, _ in wanted}
+    values = list(_values(model))
+    taken = {v.name for v in values} | {s.name for _, s in wanted}
+    reserved = {s.name for _, s in wanted}
+    for value in values:
+        if value.name in reserved and id(value) not in ends:
+            value.name = next(n for i in range(1, len(taken) + 2) if (n := f"{value.name}_{i}") not in taken)
+            taken.add(value.name)
+    for value, slot in wanted:
+        value.name = slot.name
+
+
+def _own_outputs(graph: ir.Graph, slots: Iterable[Slot]) -> list[tuple[ir.Value, Slot]]:
+    """Each output as a value of its own: where it is an input, a constant or another output, behind an Identity."""
+    seen: set[int] = set()
+    named: list[tuple[ir.Value, Slot]] = []
+    for index, (value, slot) in enumerate(zip(list(graph.outputs), slots)):
+        own = value
+        if value.producer() is None or id(value) in seen:
+            node = ir.node("Identity", [value], name=f"node_output_{index}")
+            own = node.outputs[0]
+            own.name, own.type, own.shape = f"output_{index}_alias", value.type, value.shape
+            graph.append(node)
+            graph.outputs[index] = own
+        seen.add(id(own))
+        named.append((own, slot))
+    return named
+
+
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    """Every value of the main graph and its subgraphs, once."""
+    seen: set[int] = set()
+    for graph in model.graphs():
+        for value in (*graph.inputs, *graph.initializers.values(), *(o for node in graph for o in node.outputs)):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield value
