@@ -19,12 +19,16 @@ class Support(StrEnum):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The rulebook's answer for one node. `reasons` names the limits, or why not; `engine` is where it would run."""
+    """The rulebook's answer for one node. `reasons` names the limits, or why not; `engine` is where it would run.
+
+    `hazards` are those of the reasons under which the target takes the node and may compute something else in silence.
+    """
 
     support: Support
     reasons: tuple[str, ...] = ()
     evidence: Evidence | None = None
     engine: str | None = None
+    hazards: tuple[str, ...] = ()
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,251 @@
+"""Answers from the kernel registry of the installed ONNX Runtime.
+
+A node runs when a kernel of the provider matches its operator version and dtypes; or when the operator is an ONNX
+function whose body runs, which ONNX Runtime puts in the node's place; or, for float16, when a float32 kernel exists,
+between two casts that ONNX Runtime inserts. Rules of matching:
+https://github.com/microsoft/onnxruntime/blob/v1.23.0/onnxruntime/core/framework/kernel_registry.cc and
+.../core/optimizer/insert_cast_transformer.cc; the tests hold them against real sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from graphaudit.findings import Evidence
+from graphaudit.rulebook.schemas import Signatures, signature_key
+from graphaudit.rulebook.signature import Signature, dtype_of
+from graphaudit.rulebook.target import Answer, Support
+
+if TYPE_CHECKING:
+    from graphaudit.graphs.view import Node, Value
+
+_OPEN_END = 2**31 - 1  # how a kernel says "until the operator changes"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: the operator versions that it implements, and dtypes by type variable or parameter name."""
+
+    first: int
+    last: int
+    types: dict[str, frozenset[str]]
+
+    def implements(self, since: int) -> bool:
+        """Whether it is a kernel for the operator version of opset `since`."""
+        return self.first == since or (self.first < since <= self.last != _OPEN_END)
+
+    def matches(self, signature: Signature, node: Node) -> bool | None:
+        """Whether the dtypes fit; None where one that matters is not known."""
+        sure = True
+        for parameter, value in signature.bound(node):
+            for name in (parameter.variable, parameter.name):
+                allowed = self.types.get(name)
+                if allowed is None:
+                    continue
+                if value.dtype is None:
+                    sure = sure and signature.types[parameter.variable] <= allowed
+                elif value.dtype not in allowed:
+                    return False
+        return True if sure else None
+
+
+class KernelRules:
+    """Whether a provider of the installed ONNX Runtime runs a node."""
+
+    def __init__(self, provider: str) -> None:
+        import onnxruntime
+
+        short = provider.removesuffix("ExecutionProvider")
+        self._where = f"{short} kernel" if short else "kernel"
+        self._signatures = _signatures()
+        self._kernels = _kernels(provider)
+        self.facts = f"kernel registry of the installed onnxruntime {onnxruntime.__version__}, {provider}"
+        self._answers: dict[object, Answer] = {}
+
+    @property
+    def max_opset(self) -> int:
+        """The highest ai.onnx opset that the runtime loads."""
+        return _max_opset(self._signatures.newest())
+
+    def answer(self, node: Node) -> Answer:
+        """The registry's answer; the same for all nodes of one signature."""
+        key = signature_key(node)
+        if key not in self._answers:
+            answer = self._judge(node)
+            if answer is None:  # a function: what its body holds depends on the attributes' values
+                key = (key, repr(sorted(node.attributes.items())), tuple(v and v.shape for v in node.inputs))
+                if key not in self._answers:
+                    self._answers[key] = self._judge_function(node)
+                return self._answers[key]
+            self._answers[key] = answer
+        return self._answers[key]
+
+    def _judge(self, node: Node) -> Answer | None:
+        """The answer, or None where it depends on a function's body."""
+        refusal = self._signatures.refusal(node)
+        if refusal is not None:
+            return self._say(refusal[0], refusal[1])
+        signature = self._signatures.find(node.domain, node.op, node.opset or 0)
+        assert signature is not None  # refusal covers it
+        match = self._match(signature, node)
+        if match:
+            return self._say(Support.SUPPORTED, f"{node.op}({signature.since}) has a {self._where}")
+        if match is None:
+            return self._say(Support.UNKNOWN, f"a dtype of {node.op} is not known, and kernels exist for some only")
+        if _is_function(node):
+            return None
+        return self._judge_casts(signature, node)
+
+    def _judge_casts(self, signature: Signature, node: Node) -> Answer:
+        if not any(isinstance(a, str) and "/" in a for a in node.attributes.values()):
+            wide = _widened(node)
+            if wide is not None and self._match(signature, wide):
+                rule = f"{node.op}({signature.since}) has no float16 {self._where}; it is computed in float32 between casts"
+                return self._say(Support.LIMITED, rule)
+        dtypes = ", ".join(sorted({v.dtype or "?" for _, v in signature.bound(node)}))
+        known = self._known_dtypes(signature)
+        offer = f"; there are kernels for {known}" if known else ""
+        return self._say(
+            Support.UNSUPPORTED, f"{node.op}({signature.since}) has no {self._where} for {dtypes}{offer}"
+        )
+
+    def _judge_function(self, node: Node) -> Answer:
+        name = f"{node.op} has no {self._where} of its own"
+        try:
+            body = list(_body(node))
+        except Exception as error:  # onnx's inliner raises whatever the C++ below it raises
+            return self._say(Support.UNKNOWN, f"{name}, and its function body could not be built ({error})")
+        answers = [self.answer(inner) for inner in body]
+        for support in (Support.UNSUPPORTED, Support.UNKNOWN):
+            for answer in answers:
+                if answer.support is support:
+                    return self._say(support, f"{name}, and in its function body {'; '.join(answer.reasons)}")
+        limits = dict.fromkeys(r for a in answers if a.support is Support.LIMITED for r in a.reasons)
+        if limits:
+            return self._say(Support.LIMITED, *limits)
+        return self._say(Support.SUPPORTED, f"{name}; it runs as its function body ({len(body)} nodes)")
+
+    def _match(self, signature: Signature, node: Node) -> bool | None:
+        """Whether some kernel takes the node; None if that depends on a dtype that is not known."""
+        found: bool | None = False
+        for kernel in self._kernels.get((signature.domain, signature.op), ()):
+            if kernel.implements(signature.since):
+                match = kernel.matches(signature, node)
+                if match:
+                    return True
+                found = None if match is None else found
+        return found
+
+    def _known_dtypes(self, signature: Signature) -> str:
+        variable = signature.inputs[0].variable if signature.inputs else ""
+        kernels = [k for k in self._kernels.get((signature.domain, signature.op), ()) if k.implements(signature.since)]
+        return ", ".join(sorted({d for k in kernels for d in k.types.get(variable, ()) if "(" not in d}))
+
+    def _say(self, support: Support, *rules: str) -> Answer:
+        evidence = Evidence(rules[0], self.facts)
+        return Answer(support, () if support is Support.SUPPORTED else rules, evidence)
+
+
+def _widened(node: Node) -> Node | None:
+    """The node with float32 for float16; None if nothing is float16."""
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    if all(v.dtype != "float16" for v in values):
+        return None
+
+    def widen(value: Value | None) -> Value | None:
+        return replace(value, dtype="float32") if value is not None and value.dtype == "float16" else value
+
+    return replace(node, inputs=tuple(map(widen, node.inputs)), outputs=tuple(map(widen, node.outputs)))  # type: ignore[arg-type]
+
+
+def _is_function(node: Node) -> bool:
+    import onnx.defs
+
+    if not onnx.defs.has(node.op, domain=node.domain):
+        return False
+    schema = onnx.defs.get_schema(node.op, max_inclusive_version=node.opset or 0, domain=node.domain)
+    versions: Iterable[int] = schema.all_function_opset_versions
+    return any(v <= (node.opset or 0) for v in versions)
+
+
+def _body(node: Node) -> Iterator[Node]:
+    """The nodes of the function body that stands for `node`."""
+    import onnx
+    from onnx.inliner import inline_selected_functions
+
+    from graphaudit.graphs.onnx_model import OnnxModel
+    from graphaudit.graphs.onnx_view import view_model
+
+    inlined = inline_selected_functions(_single_node_model(node), [(node.domain, node.op)], False, True)
+    assert isinstance(inlined, onnx.ModelProto)
+    if [n.op_type for n in inlined.graph.node] == [node.op]:
+        raise ValueError("the body is not given for this opset")
+    yield from view_model(OnnxModel(inlined)).nodes
+
+
+def _single_node_model(node: Node) -> Any:
+    import numpy as np
+    from onnx import helper, numpy_helper
+
+    def info(value: Value) -> Any:
+        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype or "float32"))
+        return helper.make_tensor_value_info(value.name, dtype, value.shape)
+
+    attributes = {
+        name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in node.attributes.items()
+        if value is not None and value != []
+    }
+    proto = helper.make_node(
+        node.op,
+        [v.name if v is not None else "" for v in node.inputs],
+        [v.name for v in node.outputs],
+        domain=node.domain,
+        **attributes,
+    )
+    inputs = {v.name: info(v) for v in node.inputs if v is not None}
+    graph = helper.make_graph([proto], "body", list(inputs.values()), [info(v) for v in node.outputs if v.name])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, node.opset or 1)])
+
+
+@cache
+def _signatures() -> Signatures:
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    return Signatures(get_all_operator_schema())
+
+
+@cache
+def _kernels(provider: str) -> dict[tuple[str, str], list[Kernel]]:
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+    kernels: dict[tuple[str, str], list[Kernel]] = {}
+    for definition in get_all_opkernel_def():
+        if definition.provider == provider:
+            types = {name: frozenset(map(dtype_of, t)) for name, t in definition.type_constraints.items()}
+            key = (definition.domain, definition.op_name)
+            kernels.setdefault(key, []).append(Kernel(*definition.version_range, types))
+    return kernels
+
+
+@cache
+def _max_opset(newest: int) -> int:
+    """The registry knows opsets still under development, which sessions refuse: try from the newest down."""
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "probe", value[:1], value[1:])
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    for opset in range(newest, 0, -1):
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        try:
+            onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception:  # onnxruntime's exceptions have no common base
+            continue
+        return opset
+    return newest

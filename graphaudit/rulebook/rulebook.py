@@ -1,0 +1,118 @@
+"""Finds target files, and answers for their targets."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graphaudit.errors import RuleError, TargetError
+from graphaudit.findings import Evidence
+from graphaudit.rulebook.schema import TargetFile, cite, extend, parse, validate
+from graphaudit.rulebook.target import Answer, Target
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from graphaudit.graphs.view import Node
+
+_PACKAGE = "graphaudit.rules.targets"
+INSTALLED = "installed"  # the value of max_opset where the installed package decides
+
+
+class Rules(Protocol):
+    """One kind of source."""
+
+    def answer(self, node: Node) -> Answer:
+        """Whether the target takes the node."""
+
+
+class Rulebook:
+    """The facts about one target."""
+
+    def __init__(self, file: TargetFile) -> None:
+        self._file = file
+        self._rules = _rules(file)
+        self.target = _target(file, self._rules)
+
+    def answer(self, node: Node) -> Answer:
+        """Whether the target takes an ONNX node (of a view made by `view_model`), and on which facts that rests."""
+        return self._rules.answer(node)
+
+    def evidence(self, name: str) -> Evidence | None:
+        """What a property of the target (`max_opset`, `loops`, …) rests on; None where it is only the usual value."""
+        fact = self._file.properties.get(name)
+        return Evidence(fact.rule, *cite(fact.sources, self._file.sources)) if fact else None
+
+
+@cache
+def load_rulebook(name: str) -> Rulebook:
+    """The rulebook of a target. Raises TargetError if there is none, RuleError if its file is not valid."""
+    known = {t.removesuffix(".json") for t in _files()}
+    if name not in known or _read(name).abstract:
+        names = sorted(n for n in known if not _read(n).abstract)
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise TargetError(f"there is no target {name!r}", f"{hint}Targets: {', '.join(names)}.")
+    return Rulebook(_read(name))
+
+
+@cache
+def targets() -> list[Target]:
+    """All targets by name. Reads the rule files and the installed registries; never imports torch."""
+    names = sorted(f.removesuffix(".json") for f in _files())
+    return [load_rulebook(n).target for n in names if not _read(n).abstract]
+
+
+def read_target_file(text: bytes, file: str, read_parent: Any = None) -> TargetFile:
+    """A target file with all that it extends, valid as a whole. Raises RuleError."""
+    parsed = parse(text, file)
+    if parsed.extends is not None:
+        parsed = extend((read_parent or _read)(parsed.extends), parsed)
+    if not parsed.abstract:
+        validate(parsed, file)
+    return parsed
+
+
+@cache
+def _read(name: str) -> TargetFile:
+    file = _files().get(f"{name}.json")
+    if file is None:
+        raise RuleError(f"there is no rule file {name}.json", "Correct `extends`.")
+    parsed = read_target_file(file.read_bytes(), file.name)
+    if parsed.name != name:
+        raise RuleError(f"{file.name}: the target in it is called {parsed.name!r}", "Name file and target alike.")
+    return parsed
+
+
+@cache
+def _files() -> dict[str, Traversable]:
+    return {f.name: f for f in resources.files(_PACKAGE).iterdir() if f.name.endswith(".json")}
+
+
+def _rules(file: TargetFile) -> Any:
+    """The kind of source that the file names. Imported here, since each pulls in what it answers from."""
+    if file.source == "onnx.defs":
+        from graphaudit.rulebook.schemas import SchemaRules
+
+        return SchemaRules()
+    if file.source == "onnxruntime.kernels":
+        from graphaudit.rulebook.kernels import KernelRules
+
+        return KernelRules(file.provider)
+    from graphaudit.rulebook.table import TableRules
+
+    return TableRules(file)
+
+
+def _target(file: TargetFile, rules: Any) -> Target:
+    values = {name: fact.value for name, fact in file.properties.items()}
+    if values.get("max_opset") == INSTALLED:
+        values["max_opset"] = rules.max_opset
+    facts = file.facts or rules.facts
+    fields = {"name": file.name, "summary": file.summary, "facts": facts, "date": file.date, **values}
+    try:
+        return Target(**fields)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise RuleError(f"{file.name}.json: {error}", "Properties are the fields of `Target`.") from error

@@ -1,0 +1,227 @@
+"""The shape of a target file in `rules/targets/`, and what makes one invalid. Imports nothing heavy.
+
+A file either answers from an installed registry (`"source": "onnx.defs"` or `"onnxruntime.kernels"`) or holds the
+answers itself (`"source": "table"`). `"extends"` names a file whose facts it shares; what it sets itself wins, entry
+by entry, and limits add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from graphaudit.errors import RuleError
+from graphaudit.rulebook.conditions import When
+
+T = TypeVar("T")
+
+DTYPES = frozenset(
+    "float16 bfloat16 float32 float64 int4 int8 int16 int32 int64 uint4 uint8 uint16 uint32 uint64 bool string "
+    "complex64 complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float4_e2m1fn".split()
+)
+
+# What a target does with a node that a limit applies to:
+Effect = Literal[
+    "refused",  # does not take it
+    "differs",  # takes it, and may compute something else without a word
+    "moved",  # runs it on another engine
+    "undocumented",  # may or may not take it: nobody says
+    "noted",  # takes it; worth knowing
+]
+
+
+class Source(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Where facts come from: repository, path and commit, or package; the day they were `read` (ISO 8601)."""
+
+    cites: str
+    read: str
+    licence: str
+    trust: Literal["high", "medium", "low"] = "high"
+
+
+class Property(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One fact about the target as a whole; `value` goes into `Target`."""
+
+    value: bool | int | str
+    rule: str
+    sources: tuple[str, ...]
+
+
+class Limit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What happens to a node under a condition (none: always). `engine` says where a moved node runs."""
+
+    rule: str
+    effect: Effect
+    sources: tuple[str, ...]
+    when: When | None = None
+    engine: str | None = None
+
+
+class Ignored(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """An attribute that the target never reads. It matters when set to anything but the `harmless` values."""
+
+    harmless: tuple[Any, ...] = ()
+    opsets: tuple[int, int] | None = None
+    sources: tuple[str, ...] = ()  # empty: those of the op
+
+
+class OpRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """What is known of one op. No `opsets` at all means that the target has no such op.
+
+    `engines` lists for each engine the dtypes it takes, the one to wish for first. `becomes` names the target's ops.
+    """
+
+    sources: tuple[str, ...]
+    opsets: tuple[tuple[int, int], ...] | Literal["any"] | UnsetType = UNSET
+    why: str | UnsetType = UNSET
+    becomes: tuple[str, ...] | UnsetType = UNSET
+    ignored: dict[str, Ignored] = {}
+    limits: tuple[Limit, ...] = ()
+    engines: dict[str, tuple[str, ...]] | UnsetType = UNSET
+
+
+class DtypeRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What happens to every op with such a dtype, unless its own `engines` say otherwise."""
+
+    rule: str
+    effect: Effect
+    sources: tuple[str, ...]
+    engine: str | None = None
+
+
+class TargetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One file of `rules/targets/`. An `abstract` one is only there to be extended."""
+
+    name: str
+    summary: str
+    extends: str | None = None
+    abstract: bool = False
+    source: Literal["onnx.defs", "onnxruntime.kernels", "table"] | UnsetType = UNSET
+    provider: str = ""
+    facts: str = ""
+    date: str = ""
+    sources: dict[str, Source] = {}
+    properties: dict[str, Property] = {}
+    ops: dict[str, OpRule] = {}
+    dtypes: dict[str, DtypeRule] = {}
+
+
+def parse(text: bytes, file: str) -> TargetFile:
+    """The file's contents, valid by themselves. Raises RuleError that names the file and the reason."""
+    try:
+        parsed = msgspec.json.decode(text, type=TargetFile)
+    except msgspec.DecodeError as error:
+        raise RuleError(f"{file}: {error}", "Correct the file; graphaudit/rulebook/schema.py says what it may hold.") from error
+    _refuse(_faults(parsed), file)
+    return parsed
+
+
+def extend(parent: TargetFile, child: TargetFile) -> TargetFile:
+    """`child` with everything that it takes over from `parent`."""
+    return msgspec.structs.replace(
+        child,
+        source=parent.source if child.source is UNSET else child.source,
+        provider=child.provider or parent.provider,
+        facts=child.facts or parent.facts,
+        date=max(child.date, parent.date),
+        sources={**parent.sources, **child.sources},
+        properties={**parent.properties, **child.properties},
+        ops={**parent.ops, **{k: _extend_op(parent.ops.get(k), v) for k, v in child.ops.items()}},
+        dtypes={**parent.dtypes, **child.dtypes},
+    )
+
+
+def validate(complete: TargetFile, file: str) -> None:
+    """Check what only the whole inheritance chain can satisfy. Raises RuleError."""
+    faults = []
+    if complete.source is UNSET:
+        faults.append("no `source` says which kind of source answers")
+    faults += [f"property `{name}` is missing" for name in ("opset", "max_opset") if name not in complete.properties]
+    for where, names in _citations(complete):
+        faults += [f"{where} cites {name!r}, which `sources` does not list" for name in names if name not in complete.sources]
+    for name, op in complete.ops.items():
+        if op.opsets is UNSET:
+            faults.append(f"ops.{name} has no `opsets`")
+    _refuse(faults, file)
+
+
+def _extend_op(parent: OpRule | None, child: OpRule) -> OpRule:
+    if parent is None:
+        return child
+    return OpRule(
+        sources=tuple(dict.fromkeys((*parent.sources, *child.sources))),
+        opsets=_first_set(child.opsets, parent.opsets),
+        why=_first_set(child.why, parent.why),
+        becomes=_first_set(child.becomes, parent.becomes),
+        ignored={**parent.ignored, **child.ignored},
+        limits=(*parent.limits, *child.limits),
+        engines=_first_set(child.engines, parent.engines),
+    )
+
+
+def _first_set(child: T | UnsetType, parent: T | UnsetType) -> T | UnsetType:
+    return parent if child is UNSET else child
+
+
+def _faults(parsed: TargetFile) -> Iterator[str]:
+    for where, names in _citations(parsed):
+        if not names:
+            yield f"{where} has no source"
+    for name, op in parsed.ops.items():
+        if isinstance(op.opsets, tuple):
+            yield from (f"ops.{name}: {fault}" for fault in _range_faults(op.opsets))
+        for engine, dtypes in (op.engines or {}).items():
+            yield from _dtype_faults(dtypes, f"ops.{name}.engines.{engine}")
+        for index, limit in enumerate(op.limits):
+            where = f"ops.{name}.limits[{index}]"
+            if limit.effect == "moved" and not limit.engine:
+                yield f"{where} is moved to no `engine`"
+            if limit.when is not None:
+                yield from _dtype_faults(limit.when.dtypes, where)
+                yield from (f"{where}: {fault}" for fault in limit.when.faults())
+                if limit.when.opsets is not None:
+                    yield from (f"{where}: {fault}" for fault in _range_faults((limit.when.opsets,)))
+        for attribute, ignored in op.ignored.items():
+            if ignored.opsets is not None:
+                faults = _range_faults((ignored.opsets,))
+                yield from (f"ops.{name}.ignored.{attribute}: {fault}" for fault in faults)
+    yield from _dtype_faults(parsed.dtypes, "dtypes")
+
+
+def _range_faults(ranges: tuple[tuple[int, int], ...]) -> Iterator[str]:
+    for low, high in ranges:
+        if not 1 <= low <= high:
+            yield f"opset range {low} to {high} is not a range"
+    for (low, high), (after, end) in pairwise(sorted(ranges)):
+        if after <= high:
+            yield f"opset ranges {low} to {high} and {after} to {end} overlap"
+
+
+def _dtype_faults(dtypes: Iterable[str], where: str) -> Iterator[str]:
+    yield from (f"{where}: unknown dtype {dtype!r}" for dtype in dtypes if dtype not in DTYPES)
+
+
+def _citations(parsed: TargetFile) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield from ((f"properties.{name}", p.sources) for name, p in parsed.properties.items())
+    yield from ((f"dtypes.{name}", d.sources) for name, d in parsed.dtypes.items())
+    for name, op in parsed.ops.items():
+        yield f"ops.{name}", op.sources
+        yield from ((f"ops.{name}.limits[{i}]", limit.sources) for i, limit in enumerate(op.limits))
+        yield from ((f"ops.{name}.ignored.{a}", i.sources or op.sources) for a, i in op.ignored.items())
+
+
+def _refuse(faults: Iterable[str], file: str) -> None:
+    found = list(faults)
+    if found:
+        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+        raise RuleError(f"{file}: {'; '.join(found[:3])}{more}", "Correct the file; graphaudit/rulebook/schema.py says what it may hold.")
+
+
+def cite(names: Iterable[str], sources: Mapping[str, Source]) -> tuple[str, str | None]:
+    """The sources behind `names` as one line, and the day that the last of them was read."""
+    found = [sources[name] for name in names]
+    return "; ".join(s.cites for s in found), max((s.read for s in found), default=None)
