@@ -66,7 +66,7 @@ def _remove_identities(graph: gs.Graph, model: OnnxModel) -> tuple[list[Site], l
             place = model.places.get(result.name)
             reason = _why_kept(part, source, result, inner_outputs)
             if reason:
-                left.append(Site(node.name, place, reason))
+                left.append(Site(node.name or result.name, place, reason))
                 continue
             if _contains(part.outputs, result):
                 renamed[source.name] = result.name
@@ -76,7 +76,7 @@ def _remove_identities(graph: gs.Graph, model: OnnxModel) -> tuple[list[Site], l
                 node.outputs.clear()
             else:
                 _move_consumers(result, source)
-            removed.append(Site(node.name, place))
+            removed.append(Site(node.name or result.name, place))
     return removed, left, renamed
 
 
@@ -130,7 +130,7 @@ def _dropped(model: OnnxModel, cleaned: onnx.GraphProto, renamed: dict[str, str]
     """Dead nodes and unread initializers of the main graph and its subgraphs; Identities are accounted for already."""
     computed = {name for node in _nodes(cleaned) for name in node.output}
     sites = [
-        Site(node.name, model.place(node), "contributes to no output")
+        Site(node.name or node.output[0], model.place(node), "contributes to no output")
         for node in _nodes(model.proto.graph)
         if node.op_type != "Identity" and computed.isdisjoint(renamed.get(name, name) for name in node.output)
     ]
