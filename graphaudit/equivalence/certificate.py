@@ -1,0 +1,102 @@
+"""All verdicts of a rewrite in one document, with the conditions under which they hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from graphaudit.equivalence.verdict import Certificate, Claim, Verdict
+
+if TYPE_CHECKING:
+    from graphaudit.equivalence.reference import Reference
+    from graphaudit.policy import Policy
+
+# From the strongest to the weakest.
+ORDER = (
+    Claim.EQUIVALENT,
+    Claim.WHERE_FINITE,
+    Claim.GIVEN_NOISE,
+    Claim.GIVEN_STATE,
+    Claim.BOUNDED,
+    Claim.DIVERGED,
+)
+
+
+def weakest(claims: Iterable[Claim]) -> Claim:
+    """The weakest of `claims`; EQUIVALENT if there are none."""
+    return max(claims, key=ORDER.index, default=Claim.EQUIVALENT)
+
+
+def certify(
+    policy: Policy,
+    target_name: str,
+    reference: Reference,
+    verdicts: Sequence[Verdict],
+    conditions: Sequence[str] = (),
+) -> Certificate:
+    """The certificate of a rewrite for `target_name`; leave the verdicts of rolled-back steps out.
+
+    `conditions` come first, then what the reference and the policy imply. Every number in it is finite.
+    """
+    claim = weakest(v.claim for v in verdicts)
+    worst = max((v.worst_abs for v in verdicts), default=0.0)
+    inputs = len(reference.samples)
+    return Certificate(
+        policy=policy.name,
+        target=target_name,
+        claim=claim,
+        statement=statement(policy.name, claim, inputs, worst, verdicts),
+        inputs=inputs,
+        input_origins=dict(Counter(s.family for s in reference.samples)),
+        worst_abs=worst,
+        verdicts=list(verdicts),
+        conditions=[*conditions, *_conditions(policy, reference, verdicts)],
+    )
+
+
+def statement(name: str, claim: Claim, inputs: int, worst_abs: float, verdicts: Sequence[Verdict]) -> str:
+    """One sentence that says what holds, and no more than that."""
+    on = f"on {inputs} input{'' if inputs == 1 else 's'}"
+    if not verdicts:
+        return f"nothing was compared with {name}"
+    if claim is Claim.DIVERGED:
+        step = next(v for v in verdicts if v.claim is Claim.DIVERGED)
+        return f"differs from {name} after {step.step}: {step.note}"
+    worst = f"worst |Δ| {worst_abs:.1e}"
+    if claim is Claim.BOUNDED:
+        return f"equivalent to {name} {on} up to the stated loop bound, {worst}"
+    kind = claim.value.removeprefix("equivalent").strip()
+    return f"equivalent to {name} {on}{f' ({kind})' if kind else ''}, {worst}"
+
+
+def _conditions(policy: Policy, reference: Reference, verdicts: Sequence[Verdict]) -> list[str]:
+    interface = policy.interface
+    said = [f"{fixed.path} is {fixed.value!r}, as in the example" for fixed in interface.fixed]
+    said += _sizes(policy, reference)
+    if reference.rejected:
+        said.append(f"{reference.rejected} drawn inputs were left out, because the module raises on them")
+    if reference.other_values:
+        said.append(f"{reference.other_values} inputs were left out, because their Python values are not the example's")
+    if reference.double_reason:
+        said.append(f"no float64 reference: {reference.double_reason}")
+    if any(m.training for m in policy.module.modules()):
+        said.append("the module was handed over in train mode; it is deployed, and was checked, in eval mode")
+    undecided = max((v.undecided for v in verdicts), default=0)
+    if undecided:
+        said.append(
+            f"{undecided} output element{'' if undecided == 1 else 's'} undecided: there the module itself changes its "
+            "answer when its inputs and parameters move by a few units in the last place"
+        )
+    return said
+
+
+def _sizes(policy: Policy, reference: Reference) -> list[str]:
+    """The sizes at which each dynamic dimension was tried."""
+    tried: dict[str, set[int]] = {}
+    for sample in reference.samples:
+        for tensor, slot in zip(sample.tensors, policy.interface.inputs):
+            for size, name in zip(tensor.shape, slot.shape):
+                if isinstance(name, str):
+                    tried.setdefault(name, set()).add(size)
+    return [f"dimension {name!r} was tried at {', '.join(map(str, sorted(s)))}" for name, s in tried.items()]

@@ -1,0 +1,239 @@
+"""What every step is measured against: the user's eager module and its float64 copy, run once per sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from graphaudit.equivalence.comparison import Expected, columns, matrix
+from graphaudit.equivalence.eager import Eager, seeded
+from graphaudit.equivalence.inputs import Sample, run_error
+from graphaudit.equivalence.sensitivity import Sensitivity
+from graphaudit.equivalence.tally import Failure, Tally
+from graphaudit.equivalence.verdict import Claim, Verdict
+from graphaudit.errors import PolicyError
+from graphaudit.policy import Policy
+from graphaudit.policy.isolation import Working, double_copy
+
+if TYPE_CHECKING:
+    from graphaudit.runtimes import Runner
+
+# Outputs are compared in blocks of at most this many elements, which bounds the float64 copies held at a time.
+_BLOCK = 1 << 22
+
+
+class Reference:
+    """Eager's answers on `samples`.
+
+    samples        those that take part, in order
+    rejected       how many drawn samples eager raised on
+    other_values   how many samples hold other Python values than the example, which a graph has fixed
+    double_reason  why there is no float64 reference; empty where there is one
+
+    Raises PolicyError when the example or an input of the user's own has another structure or makes eager raise.
+    """
+
+    def __init__(self, policy: Policy, samples: Sequence[Sample]) -> None:
+        self.policy = policy
+        try:
+            self._interface = policy.interface
+        except Exception as error:  # the user's forward
+            raise run_error("the example", error) from error
+        self._eager = Eager(policy.working, self._interface)
+        self.samples: list[Sample] = []
+        self.rejected = 0
+        self.other_values = 0
+        self.double_reason = ""
+        self._inputs: list[list[torch.Tensor]] = []
+        self._outputs: list[list[torch.Tensor]] = []
+        for sample in samples:
+            self._run_eager(sample)
+        if not self.samples:
+            raise PolicyError("there is no input to compare on", "Hand the example in with the samples.")
+        self._double = self._double_copy()
+        self._doubles = [self._run_double(number) for number in range(len(self.samples))]
+        self._sensitivity = Sensitivity(self._eager, self._double, policy.dtype)
+        self._cached: list[list[Expected]] | None = None
+
+    @property
+    def has_double(self) -> bool:
+        """Whether the module's float64 copy takes part."""
+        return self._double is not None
+
+    def check(self, step: str, run: Runner, claims: Claim = Claim.EQUIVALENT) -> Verdict:
+        """Compare a candidate with eager on every sample; see docs/equivalence.md for what passes.
+
+        `claims` is the weakest kind under which the step may be kept. The verdict is DIVERGED, with the reason in its
+        note, when the candidate raises, or an output differs in number, shape, dtype or value.
+        """
+        started = time.perf_counter()
+        tally = Tally(step, claims, self._interface, self.samples)
+        try:
+            first = 0
+            for block in self._blocks():
+                count = len(block[0].rows) if block else len(self.samples)
+                candidates = [self._run_candidate(run, number) for number in range(first, first + count)]
+                for expected in block:
+                    values = matrix([c[expected.slot] for c in candidates], expected.eager.shape[1])
+                    tally.add(expected, values, first, self._moves)
+                first += count
+            tally.limit_undecided()
+        except Failure as failure:
+            return tally.verdict(time.perf_counter() - started, failure=str(failure))
+        return tally.verdict(time.perf_counter() - started)
+
+    def _run_eager(self, sample: Sample) -> None:
+        drawn = sample.family == "drawn"
+        try:
+            inputs = self._interface.flatten(sample.args, sample.kwargs)
+        except PolicyError as error:
+            raise PolicyError(f"{sample.origin}: {error.message}", error.remedy) from error
+        if not self._has_fixed_values(sample):
+            self.other_values += 1
+            return
+        try:
+            outputs = self._eager(sample.args, sample.kwargs, seed=len(self.samples))
+        except Exception as error:  # the user's forward
+            if not drawn:
+                raise run_error(sample.origin, error) from error
+            self.rejected += 1
+            return
+        self.samples.append(sample)
+        self._inputs.append([t.detach() for t in inputs])
+        self._outputs.append(outputs)
+
+    def _has_fixed_values(self, sample: Sample) -> bool:
+        values = self._interface.fixed_values(sample.args, sample.kwargs)
+        return all(
+            type(value) is type(fixed.value) and (value is fixed.value or bool(value == fixed.value))
+            for value, fixed in zip(values, self._interface.fixed)
+        )
+
+    def _double_copy(self) -> Eager | None:
+        if self._eager.draws:
+            self.double_reason = "the policy draws random numbers, and draws others in float64"
+            return None
+        module = double_copy(self.policy.module)
+        if module is None:
+            self.double_reason = "the module cannot be copied"
+            return None
+        double = Eager(Working(module, is_copy=True), self._interface, torch.float64)
+        try:
+            answers = double(self.samples[0].args, self.samples[0].kwargs, seed=0)
+        except Exception as error:  # the user's forward
+            self.double_reason = f"the module does not run in float64: {run_error('the example', error).message}"
+            return None
+        if [a.shape for a in answers] != [o.shape for o in self._outputs[0]]:
+            self.double_reason = "the module's outputs have other shapes in float64"
+            return None
+        return double
+
+    def _run_double(self, number: int) -> list[torch.Tensor] | None:
+        if self._double is None:
+            return None
+        sample = self.samples[number]
+        try:
+            answers = self._double(sample.args, sample.kwargs, seed=number)
+        except Exception:  # the user's forward, on this sample only
+            return None
+        return answers if [a.shape for a in answers] == [o.shape for o in self._outputs[number]] else None
+
+    def _run_candidate(self, run: Runner, number: int) -> list[torch.Tensor]:
+        origin = self.samples[number].origin
+        with seeded(number):
+            try:
+                results = run([t.clone() for t in self._inputs[number]])
+            except Exception as error:  # any runtime, any exception: the candidate does not do what eager does
+                text = str(error).strip().partition("\n")[0]
+                raise Failure(f"raises {type(error).__name__} on {origin}: {text}") from error
+        results = [torch.as_tensor(r).detach() for r in results]
+        expected = self._outputs[number]
+        if len(results) != len(expected):
+            raise Failure(f"{len(results)} outputs instead of {len(expected)} at {origin}")
+        for slot, (result, wanted) in enumerate(zip(results, expected)):
+            name = self._interface.outputs[slot].name if slot < len(self._interface.outputs) else f"output {slot}"
+            if result.shape != wanted.shape:
+                shapes = f"{tuple(result.shape)} instead of {tuple(wanted.shape)}"
+                raise Failure(f"output {name!r} at {origin} has shape {shapes}")
+            if not _same_class(result.dtype, wanted.dtype):
+                dtypes = f"{result.dtype} instead of {wanted.dtype}".replace("torch.", "")
+                raise Failure(f"output {name!r} at {origin} has dtype {dtypes}")
+        return results
+
+    def _moves(self, number: int, slot: int) -> Any:
+        sample = self.samples[number]
+        moves = self._sensitivity.moves(number, sample.args, sample.kwargs)
+        return moves[slot] if slot < len(moves) else None
+
+    def _blocks(self) -> Iterator[list[Expected]]:
+        """Eager's answers as matrices, block by block. Kept where one block holds them all."""
+        if self._cached is not None:
+            yield from self._cached
+            return
+        ranges = list(self._ranges())
+        if len(ranges) == 1:
+            self._cached = [self._block(*ranges[0])]
+            yield from self._cached
+        else:
+            for first, last in ranges:
+                yield self._block(first, last)
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        first, total = 0, 0
+        for number, outputs in enumerate(self._outputs):
+            size = sum(o.numel() for o in outputs)
+            same_kind = [o.dtype for o in outputs] == [o.dtype for o in self._outputs[first]]
+            if number > first and (total + size > _BLOCK or not same_kind):
+                yield first, number
+                first, total = number, 0
+            total += size
+        yield first, len(self._outputs)
+
+    def _block(self, first: int, last: int) -> list[Expected]:
+        block = []
+        for slot, example in enumerate(self._outputs[first]):
+            eager = [outputs[slot] for outputs in self._outputs[first:last]]
+            shapes = [torch.view_as_real(t).shape if t.is_complex() else t.shape for t in eager]
+            width = columns(shapes)
+            rows = tuple(s.numel() // width for s in shapes)
+            block.append(
+                Expected(slot, example.dtype, matrix(eager, width), self._best(slot, first, last, width), rows)
+            )
+        return block
+
+    def _best(self, slot: int, first: int, last: int, width: int) -> torch.Tensor | None:
+        """The float64 copy's answers; None where they are no more accurate than eager's."""
+        if self._double is None:
+            return None
+        own = self._outputs[first][slot].dtype
+        answers: list[torch.Tensor] = []
+        for number in range(first, last):
+            given = self._doubles[number]
+            if given is None:
+                if not (own.is_floating_point or own.is_complex):
+                    return None
+                answers.append(torch.full_like(self._outputs[number][slot], torch.nan))
+                continue
+            answer = given[slot]
+            if not _is_better(answer.dtype, own):
+                return None
+            answers.append(answer)
+        return matrix(answers, width)
+
+
+def _same_class(left: torch.dtype, right: torch.dtype) -> bool:
+    """Floats have to match in width, booleans to stay booleans; integers may be of another width."""
+    if left == right:
+        return True
+    return not any(d.is_floating_point or d.is_complex or d is torch.bool for d in (left, right))
+
+
+def _is_better(dtype: torch.dtype, own: torch.dtype) -> bool:
+    if own.is_floating_point:
+        return dtype is torch.float64 and own is not torch.float64
+    if own.is_complex:
+        return dtype is torch.complex128 and own is not torch.complex128
+    return _same_class(dtype, own)

@@ -1,0 +1,202 @@
+"""Adds the differences of one step up to a verdict, and decides the elements that miss their bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from graphaudit.equivalence.comparison import Difference, Expected, compare, real_dtype
+from graphaudit.equivalence.inputs import Sample
+from graphaudit.equivalence.sensitivity import Moves
+from graphaudit.equivalence.tolerance import REFERENCE_ERROR, half_digits
+from graphaudit.equivalence.verdict import Claim, Verdict
+from graphaudit.interface import Interface
+
+# A check that could decide too little proves too little. On the inputs that the policy is made for (the example and
+# the user's own) at most this share of the elements may be undecided; one always may.
+UNDECIDED_OWN = 0.02
+# Inputs drawn by the tool go far outside the policy's range, where a policy with sin() or floor() is all jumps.
+UNDECIDED_DRAWN = 0.5
+
+# (sample, output) → how eager moves there; None where that cannot be found out.
+MovesOf = Callable[[int, int], Moves | None]
+
+
+class Failure(Exception):
+    """The step diverged; the text says where and how."""
+
+
+class Tally:
+    """The running result of one check."""
+
+    def __init__(self, step: str, claims: Claim, interface: Interface, samples: Sequence[Sample]) -> None:
+        self._step, self._claims, self._interface, self._samples = step, claims, interface, samples
+        self._worst = -1.0
+        self._tolerance = 0.0
+        self._worst_output: str | None = None
+        self._worst_input: str | None = None
+        self._odd = 0
+        self._repaired = 0
+        self._compared = {"own": 0, "drawn": 0}
+        self._undecided = {"own": 0, "drawn": 0}
+        self._undecided_outputs: dict[str, int] = {}
+
+    def add(self, expected: Expected, candidate: torch.Tensor, first: int, moves_of: MovesOf) -> None:
+        """Compare one output over a block whose first sample has the number `first`. Raises Failure."""
+        for number, rows in enumerate(expected.rows):
+            self._compared[self._side(first + number)] += rows * expected.eager.shape[1]
+        if not expected.eager.numel():
+            return
+        difference = compare(expected, candidate)
+        self._keep_worst(expected, difference, first)
+        odd = int(difference.odd.sum())
+        if odd and self._claims is not Claim.WHERE_FINITE:
+            self._fail(expected, difference, difference.odd, first)
+        self._odd += odd
+        self._repaired += int(difference.repaired.sum())
+        if bool(difference.bad.any()):
+            self._decide(expected, difference, first, moves_of)
+
+    def limit_undecided(self) -> None:
+        """Raise Failure if too little was decided."""
+        for side, share in (("own", UNDECIDED_OWN), ("drawn", UNDECIDED_DRAWN)):
+            undecided, compared = self._undecided[side], self._compared[side]
+            if undecided > max(1.0, share * compared):
+                inputs = "the example and inputs()" if side == "own" else "drawn inputs"
+                raise Failure(
+                    f"{undecided} of {compared} elements on {inputs} differ where eager itself changes as much when "
+                    "its inputs and parameters move by a few units in the last place: too little is decided"
+                )
+
+    def verdict(self, seconds: float, failure: str = "") -> Verdict:
+        """The verdict; DIVERGED with `failure` as its note where there is one."""
+        claim = Claim.DIVERGED if failure else self._claim()
+        return Verdict(
+            step=self._step,
+            claim=claim,
+            inputs=len(self._samples),
+            worst_abs=max(self._worst, 0.0),
+            tolerance=self._tolerance,
+            worst_output=self._worst_output,
+            worst_input=self._worst_input,
+            undecided=sum(self._undecided.values()),
+            repaired=self._repaired,
+            note=failure or self._note(),
+            seconds=seconds,
+        )
+
+    def _claim(self) -> Claim:
+        if self._claims is Claim.WHERE_FINITE:
+            return Claim.WHERE_FINITE if self._odd else Claim.EQUIVALENT
+        return self._claims
+
+    def _note(self) -> str:
+        parts = [f"{_count(n, 'element')} of {name!r} undecided" for name, n in self._undecided_outputs.items()]
+        if self._odd:
+            parts.append(f"eager is not finite at {_count(self._odd, 'element')}, {self._repaired} repaired")
+        return "; ".join(parts)
+
+    def _decide(self, expected: Expected, difference: Difference, first: int, moves_of: MovesOf) -> None:
+        """Find out for each bad element whether eager itself is of two minds there. Raises Failure if not."""
+        undecided = torch.zeros_like(difference.bad)
+        if not expected.is_float and expected.double is not None:
+            # float64 decides who is right when two float32 results differ, and it says the candidate is.
+            undecided = difference.bad & (difference.candidate == expected.double)
+        open_ = difference.bad & ~undecided
+        for number in self._worst_first(expected, difference, open_):
+            rows = expected.rows_of(number)
+            moves = moves_of(first + number, expected.slot)
+            excused, tied = _excused(expected, difference, rows, moves)
+            failed = open_[rows] & ~excused
+            if bool(failed.any()):
+                mask = torch.zeros_like(open_)
+                mask[rows] = failed
+                self._fail(expected, difference, mask, first)
+            undecided[rows] |= open_[rows] & tied
+        self._count_undecided(expected, undecided, first)
+
+    def _worst_first(self, expected: Expected, difference: Difference, bad: torch.Tensor) -> list[int]:
+        """The samples with bad elements, the most wrong first, so that a wrong candidate is found out at once."""
+        excess = torch.nan_to_num(difference.mismatch, nan=torch.inf)
+        if expected.is_float:
+            excess = excess / expected.bound
+        per_row = torch.where(bad, excess, -1.0).amax(1)
+        worst = {}
+        for number in range(len(expected.rows)):
+            of_sample = per_row[expected.rows_of(number)]
+            if of_sample.numel() and (top := float(of_sample.max())) >= 0:
+                worst[number] = top
+        return sorted(worst, key=lambda n: -worst[n])
+
+    def _count_undecided(self, expected: Expected, undecided: torch.Tensor, first: int) -> None:
+        total = int(undecided.sum())
+        if not total:
+            return
+        name = self._output(expected.slot)
+        self._undecided_outputs[name] = self._undecided_outputs.get(name, 0) + total
+        for number in range(len(expected.rows)):
+            self._undecided[self._side(first + number)] += int(undecided[expected.rows_of(number)].sum())
+
+    def _keep_worst(self, expected: Expected, difference: Difference, first: int) -> None:
+        position = int(difference.delta.argmax())
+        row, column = divmod(position, expected.eager.shape[1])
+        worst = float(difference.delta[row, column])
+        if worst > self._worst:
+            self._worst = worst
+            self._tolerance = float(expected.bound[row, column]) if expected.is_float else 0.0
+            self._worst_output = self._output(expected.slot)
+            self._worst_input = self._samples[first + expected.sample_of_row(row)].origin
+
+    def _fail(self, expected: Expected, difference: Difference, failed: torch.Tensor, first: int) -> None:
+        """Raise Failure about the most wrong of the `failed` elements."""
+        excess = torch.where(failed, torch.nan_to_num(difference.mismatch, nan=torch.inf), -1.0)
+        row, column = divmod(int(excess.argmax()), expected.eager.shape[1])
+        origin = self._samples[first + expected.sample_of_row(row)].origin
+        got, wanted = difference.candidate[row, column], expected.eager[row, column]
+        text = f"output {self._output(expected.slot)!r} at {origin}: {_show(got)} instead of {_show(wanted)}"
+        if expected.is_float:
+            text += f" (tolerance {float(expected.bound[row, column]):.1e})"
+        if bool(difference.odd[row, column]):
+            text += f"; eager is not finite there, and the step claims {self._claims.value!r}"
+        more = int(failed.sum()) - 1
+        raise Failure(text + (f", and {_count(more, 'more element')}" if more else ""))
+
+    def _side(self, number: int) -> str:
+        return "drawn" if self._samples[number].family == "drawn" else "own"
+
+    def _output(self, slot: int) -> str:
+        outputs = self._interface.outputs
+        return outputs[slot].name if slot < len(outputs) else f"output {slot}"
+
+
+def _excused(
+    expected: Expected, difference: Difference, rows: slice, moves: Moves | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(accepted, undecided) for the elements of one sample: accepted ones differ no more than eager itself moves.
+
+    A float that differs by rounding only (less than half of the digits) is accepted and decided: it cancels, and eager
+    moves about as much. One that differs by more, and an integer that is another of eager's answers, is undecided.
+    """
+    mismatch, candidate = difference.mismatch[rows], difference.candidate[rows]
+    if moves is None:
+        return torch.zeros_like(mismatch, dtype=torch.bool), torch.zeros_like(mismatch, dtype=torch.bool)
+    if not expected.is_float:
+        if moves.answers is None:
+            return torch.zeros_like(candidate, dtype=torch.bool), torch.zeros_like(candidate, dtype=torch.bool)
+        tied = (moves.answers.reshape(-1, *candidate.shape) == candidate).any(0)
+        return tied, tied
+    moved = moves.moved.reshape(mismatch.shape)
+    rounding = mismatch <= half_digits(real_dtype(expected.dtype)) * expected.scale[rows]
+    accepted = rounding & (mismatch <= REFERENCE_ERROR * moved)
+    tied = ~accepted & (mismatch <= moved)
+    return accepted | tied, tied
+
+
+def _show(value: torch.Tensor) -> str:
+    number = value.item()
+    return f"{number:.6g}" if isinstance(number, float) else str(number)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
