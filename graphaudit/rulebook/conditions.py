@@ -17,8 +17,9 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     opsets              the node's opset lies in [low, high]
     attribute           the attribute, which is `default` where the node does not set it, is one of `among`, is none of
                         `besides` (whatever it is, where neither is given: it is set), or has a number `above` a bound
-    input               the input of that index has a rank outside [low, high] (`rank_outside`), is no constant
-                        (`variable`), or is left out (`omitted`)
+    omitted             the inputs of these indices are all left out
+    input               the input of that index is given, has a rank outside [low, high] (`rank_outside`), and is no
+                        constant (`variable`)
     dtypes              the input's dtype, or without `input` any dtype at the node, is one of these
     """
 
@@ -28,10 +29,10 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     among: tuple[Any, ...] | None = None
     besides: tuple[Any, ...] | None = None
     above: float | None = None
+    omitted: tuple[int, ...] = ()
     input: int | None = None
     rank_outside: tuple[int, int] | None = None
     variable: bool = False
-    omitted: bool = False
     dtypes: tuple[str, ...] = ()
 
     def holds(self, node: Node) -> bool | None:
@@ -46,7 +47,7 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         about_attribute = (self.among, self.besides, self.above, self.default)
         if self.attribute is None and any(part is not None for part in about_attribute):
             yield "a condition on an attribute names no `attribute`"
-        if self.input is None and (self.rank_outside or self.variable or self.omitted):
+        if self.input is None and (self.rank_outside or self.variable):
             yield "a condition on an input names no `input`"
 
     def _parts(self, node: Node) -> Iterator[bool | None]:
@@ -54,8 +55,10 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             yield None if node.opset is None else self.opsets[0] <= node.opset <= self.opsets[1]
         if self.attribute is not None:
             yield self._attribute_holds(node.attributes.get(self.attribute, self.default))
+        if self.omitted:
+            yield all(_input(node, index) is None for index in self.omitted)
         if self.input is not None:
-            yield from self._input_parts(node.inputs[self.input] if self.input < len(node.inputs) else None)
+            yield from self._input_parts(_input(node, self.input))
         elif self.dtypes:
             yield self._dtype_holds(v for v in (*node.inputs, *node.outputs) if v is not None and v.name)
 
@@ -67,10 +70,8 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return value is not None and not same(value, self.besides or ())
 
     def _input_parts(self, value: Value | None) -> Iterator[bool | None]:
-        if self.omitted:
-            yield value is None
         if value is None:
-            yield self.omitted
+            yield False
             return
         if self.variable:
             yield not value.is_constant
@@ -85,6 +86,10 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         if dtypes & set(self.dtypes):
             return True
         return None if None in dtypes else False
+
+
+def _input(node: Node, index: int) -> Value | None:
+    return node.inputs[index] if index < len(node.inputs) else None
 
 
 def same(value: Any, options: Iterable[Any]) -> bool:

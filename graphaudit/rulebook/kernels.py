@@ -9,7 +9,7 @@ https://github.com/microsoft/onnxruntime/blob/v1.23.0/onnxruntime/core/framework
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphaudit.graphs.view import Node, Value
 
 _OPEN_END = 2**31 - 1  # how a kernel says "until the operator changes"
+_FOLDED = ("Constant",)  # has no kernel and needs none
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,14 @@ class KernelRules:
             return self._say(refusal[0], refusal[1])
         signature = self._signatures.find(node.domain, node.op, node.opset or 0)
         assert signature is not None  # refusal covers it
+        if not node.domain and node.op in _FOLDED:
+            return self._say(Support.SUPPORTED, f"{node.op} becomes an initializer when the model is loaded")
         match = self._match(signature, node)
         if match:
             return self._say(Support.SUPPORTED, f"{node.op}({signature.since}) has a {self._where}")
         if match is None:
             return self._say(Support.UNKNOWN, f"a dtype of {node.op} is not known, and kernels exist for some only")
-        if _is_function(node):
+        if _function_opset(node):
             return None
         return self._judge_casts(signature, node)
 
@@ -115,9 +118,13 @@ class KernelRules:
     def _judge_function(self, node: Node) -> Answer:
         name = f"{node.op} has no {self._where} of its own"
         try:
-            body = list(_body(node))
+            body = _body(node)
         except Exception as error:  # onnx's inliner raises whatever the C++ below it raises
             return self._say(Support.UNKNOWN, f"{name}, and its function body could not be built ({error})")
+        if not body or not self._usable(body, node):
+            signature = self._signatures.find(node.domain, node.op, node.opset or 0)
+            assert signature is not None  # it has a body
+            return self._judge_casts(signature, node)
         answers = [self.answer(inner) for inner in body]
         for support in (Support.UNSUPPORTED, Support.UNKNOWN):
             for answer in answers:
@@ -127,6 +134,19 @@ class KernelRules:
         if limits:
             return self._say(Support.LIMITED, *limits)
         return self._say(Support.SUPPORTED, f"{name}; it runs as its function body ({len(body)} nodes)")
+
+    def _usable(self, body: list[Node], node: Node) -> bool:
+        """Whether a body written for an older opset still stands for the node.
+
+        ONNX Runtime drops a fixed body if one of its operators changed in between
+        (`ValidateReferencedOpsInFunction`, onnx/defs/schema.cc); bodies that depend on the node it always takes.
+        """
+        opset, (written, fixed) = node.opset or 0, _function_opset(node) or (0, False)
+        return not fixed or all(
+            _since(self._signatures, n, written) == _since(self._signatures, n, opset)
+            for n in body
+            if n.domain == node.domain
+        )
 
     def _match(self, signature: Signature, node: Node) -> bool | None:
         """Whether some kernel takes the node; None if that depends on a dtype that is not known."""
@@ -161,18 +181,26 @@ def _widened(node: Node) -> Node | None:
     return replace(node, inputs=tuple(map(widen, node.inputs)), outputs=tuple(map(widen, node.outputs)))  # type: ignore[arg-type]
 
 
-def _is_function(node: Node) -> bool:
+def _function_opset(node: Node) -> tuple[int, bool] | None:
+    """The opset for which the operator's function body was written, and whether the body is the same for all nodes."""
     import onnx.defs
 
+    opset = node.opset or 0
     if not onnx.defs.has(node.op, domain=node.domain):
-        return False
-    schema = onnx.defs.get_schema(node.op, max_inclusive_version=node.opset or 0, domain=node.domain)
+        return None
+    schema = onnx.defs.get_schema(node.op, max_inclusive_version=opset, domain=node.domain)
     versions: Iterable[int] = schema.all_function_opset_versions
-    return any(v <= (node.opset or 0) for v in versions)
+    written = max((v for v in versions if v <= opset), default=None)
+    return None if written is None else (written, written in schema.function_opset_versions)
 
 
-def _body(node: Node) -> Iterator[Node]:
-    """The nodes of the function body that stands for `node`."""
+def _since(signatures: Signatures, node: Node, opset: int) -> int | None:
+    signature = signatures.find(node.domain, node.op, opset)
+    return signature.since if signature else None
+
+
+def _body(node: Node) -> list[Node]:
+    """The nodes of the function body that stands for `node`; none where onnx has no body for these dtypes."""
     import onnx
     from onnx.inliner import inline_selected_functions
 
@@ -182,8 +210,8 @@ def _body(node: Node) -> Iterator[Node]:
     inlined = inline_selected_functions(_single_node_model(node), [(node.domain, node.op)], False, True)
     assert isinstance(inlined, onnx.ModelProto)
     if [n.op_type for n in inlined.graph.node] == [node.op]:
-        raise ValueError("the body is not given for this opset")
-    yield from view_model(OnnxModel(inlined)).nodes
+        return []
+    return list(view_model(OnnxModel(inlined)).nodes)
 
 
 def _single_node_model(node: Node) -> Any:

@@ -35,7 +35,10 @@ Effect = Literal[
 
 
 class Source(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Where facts come from: repository, path and commit, or package; the day they were `read` (ISO 8601)."""
+    """Where facts come from: repository, path and commit, or package; the day they were `read` (ISO 8601).
+
+    A fact names its source by key; where `cites` holds `{path}`, by `key:path`.
+    """
 
     cites: str
     read: str
@@ -62,17 +65,22 @@ class Limit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Ignored(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """An attribute that the target never reads. It matters when set to anything but the `harmless` values."""
+    """An attribute that the target never reads: it matters, under `when`, unless its value is one of the `harmless`.
 
+    `default` is the value where the node does not set it (none: then it does not matter).
+    """
+
+    sources: tuple[str, ...]
     harmless: tuple[Any, ...] = ()
-    opsets: tuple[int, int] | None = None
-    sources: tuple[str, ...] = ()  # empty: those of the op
+    default: Any = None
+    when: When | None = None
 
 
 class OpRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """What is known of one op. No `opsets` at all means that the target has no such op.
 
-    `engines` lists for each engine the dtypes it takes, the one to wish for first. `becomes` names the target's ops.
+    `engines` lists for each engine the dtypes that it takes for input `data_input`, the one to wish for first.
+    `becomes` names the target's own ops.
     """
 
     sources: tuple[str, ...]
@@ -82,6 +90,7 @@ class OpRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defau
     ignored: dict[str, Ignored] = {}
     limits: tuple[Limit, ...] = ()
     engines: dict[str, tuple[str, ...]] | UnsetType = UNSET
+    data_input: int = 0
 
 
 class DtypeRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -142,7 +151,7 @@ def validate(complete: TargetFile, file: str) -> None:
         faults.append("no `source` says which kind of source answers")
     faults += [f"property `{name}` is missing" for name in ("opset", "max_opset") if name not in complete.properties]
     for where, names in _citations(complete):
-        faults += [f"{where} cites {name!r}, which `sources` does not list" for name in names if name not in complete.sources]
+        faults += [f"{where} cites {n!r}, which `sources` does not list" for n in names if not _known(n, complete.sources)]
     for name, op in complete.ops.items():
         if op.opsets is UNSET:
             faults.append(f"ops.{name} has no `opsets`")
@@ -160,6 +169,7 @@ def _extend_op(parent: OpRule | None, child: OpRule) -> OpRule:
         ignored={**parent.ignored, **child.ignored},
         limits=(*parent.limits, *child.limits),
         engines=_first_set(child.engines, parent.engines),
+        data_input=child.data_input or parent.data_input,
     )
 
 
@@ -180,16 +190,17 @@ def _faults(parsed: TargetFile) -> Iterator[str]:
             where = f"ops.{name}.limits[{index}]"
             if limit.effect == "moved" and not limit.engine:
                 yield f"{where} is moved to no `engine`"
-            if limit.when is not None:
-                yield from _dtype_faults(limit.when.dtypes, where)
-                yield from (f"{where}: {fault}" for fault in limit.when.faults())
-                if limit.when.opsets is not None:
-                    yield from (f"{where}: {fault}" for fault in _range_faults((limit.when.opsets,)))
+            yield from _when_faults(limit.when, where)
         for attribute, ignored in op.ignored.items():
-            if ignored.opsets is not None:
-                faults = _range_faults((ignored.opsets,))
-                yield from (f"ops.{name}.ignored.{attribute}: {fault}" for fault in faults)
+            yield from _when_faults(ignored.when, f"ops.{name}.ignored.{attribute}")
     yield from _dtype_faults(parsed.dtypes, "dtypes")
+
+
+def _when_faults(when: When | None, where: str) -> Iterator[str]:
+    if when is not None:
+        yield from _dtype_faults(when.dtypes, where)
+        yield from (f"{where}: {fault}" for fault in when.faults())
+        yield from (f"{where}: {fault}" for fault in _range_faults((when.opsets,) if when.opsets else ()))
 
 
 def _range_faults(ranges: tuple[tuple[int, int], ...]) -> Iterator[str]:
@@ -211,7 +222,7 @@ def _citations(parsed: TargetFile) -> Iterator[tuple[str, tuple[str, ...]]]:
     for name, op in parsed.ops.items():
         yield f"ops.{name}", op.sources
         yield from ((f"ops.{name}.limits[{i}]", limit.sources) for i, limit in enumerate(op.limits))
-        yield from ((f"ops.{name}.ignored.{a}", i.sources or op.sources) for a, i in op.ignored.items())
+        yield from ((f"ops.{name}.ignored.{a}", i.sources) for a, i in op.ignored.items())
 
 
 def _refuse(faults: Iterable[str], file: str) -> None:
@@ -223,5 +234,14 @@ def _refuse(faults: Iterable[str], file: str) -> None:
 
 def cite(names: Iterable[str], sources: Mapping[str, Source]) -> tuple[str, str | None]:
     """The sources behind `names` as one line, and the day that the last of them was read."""
-    found = [sources[name] for name in names]
-    return "; ".join(s.cites for s in found), max((s.read for s in found), default=None)
+    lines, days = [], []
+    for name in names:
+        key, _, path = name.partition(":")
+        lines.append(sources[key].cites.replace("{path}", path))
+        days.append(sources[key].read)
+    return "; ".join(lines), max(days, default=None)
+
+
+def _known(name: str, sources: Mapping[str, Source]) -> bool:
+    key, _, path = name.partition(":")
+    return key in sources and bool(path) == ("{path}" in sources[key].cites)

@@ -71,17 +71,18 @@ class TableRules:
             elif holds is None:
                 yield Limit(f"{limit.rule} (whether this applies here is not known)", "noted", limit.sources)
         for attribute, ignored in rule.ignored.items():
-            value = node.attributes.get(attribute)
-            within = ignored.opsets is None or ignored.opsets[0] <= (node.opset or 0) <= ignored.opsets[1]
-            if value is not None and within and not same(value, ignored.harmless):
-                reason = f"the attribute {attribute} is never read, here it is {value!r}"
-                yield Limit(reason, "differs", ignored.sources or rule.sources)
+            value = node.attributes.get(attribute, ignored.default)
+            applies = ignored.when is None or ignored.when.holds(node)
+            if value is not None and applies and not same(value, ignored.harmless):
+                reason = f"the attribute {attribute} is never read, and here it is {value!r}"
+                yield Limit(reason, "differs", ignored.sources)
         yield from self._engine_limits(rule, node) if rule.engines is not UNSET else self._dtype_limits(node)
 
     def _engine_limits(self, rule: OpRule, node: Node) -> Iterator[Limit]:
         """An op whose dtypes are known for each engine: on which one does this node run?"""
         assert rule.engines is not UNSET
-        dtypes = [self._computed(v) for v in _present(node.inputs[:1]) or _present(node.outputs[:1])]
+        data = node.inputs[rule.data_input : rule.data_input + 1]
+        dtypes = [self._computed(v) for v in _present(data) or _present(node.outputs[:1])]
         preferred = next(iter(rule.engines), "")
         for dtype in dtypes:
             if dtype is None or dtype in rule.engines[preferred]:
