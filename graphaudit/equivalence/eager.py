@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from graphaudit.interface import Interface
@@ -15,15 +18,15 @@ from graphaudit.policy.isolation import Working, clone_tensors
 
 
 class Eager:
-    """A working copy of the module that returns flat outputs. With `dtype` float64 it computes in that throughout.
+    """A working copy of the module that returns flat outputs. With `wide` it computes in float64 throughout.
 
     `draws` turns True once a call has advanced PyTorch's CPU generator.
     """
 
-    def __init__(self, working: Working, interface: Interface, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, working: Working, interface: Interface, *, wide: bool = False) -> None:
         self._working = working
         self._interface = interface
-        self._dtype = dtype
+        self._wide = wide
         self.draws = False
 
     def __call__(
@@ -34,9 +37,9 @@ class Eager:
         `prepare` may change the copy's parameters before the call; they are put back. Where the user's module could
         not be copied, `prepare` is not called. Raises whatever the user's forward raises.
         """
-        if self._dtype is not None:
-            args, kwargs = pytree.tree_map(self._cast, (args, kwargs))
-        with seeded(seed), default_dtype(self._dtype), self._working.fresh() as module:
+        if self._wide:
+            args, kwargs = pytree.tree_map(_widened, (args, kwargs))
+        with seeded(seed), _in_float64() if self._wide else nullcontext(), self._working.fresh() as module:
             if prepare is not None and self._working.is_copy:
                 prepare(module)
             before = torch.default_generator.get_state()
@@ -45,28 +48,54 @@ class Eager:
             # Cloned, because a result may be a view of a buffer that is about to be put back.
             return [t.clone() for t in self._interface.flatten_result(result)]
 
-    def _cast(self, leaf: Any) -> Any:
-        return leaf.to(self._dtype) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
-
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """PyTorch's CPU generator at `seed` inside, untouched outside."""
-    state = torch.default_generator.get_state()
+    """The global generators of PyTorch (CPU), Python and NumPy at `seed` inside, untouched outside."""
+    states = torch.default_generator.get_state(), random.getstate(), np.random.get_state()
     try:
         torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
         yield
     finally:
-        torch.default_generator.set_state(state)
+        torch.default_generator.set_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])
 
 
 @contextmanager
-def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
-    """The default floating-point dtype inside, so that tensors made by forward have it too."""
+def _in_float64() -> Iterator[None]:
+    """Inside, tensors that forward makes are float64, and its casts to a narrower float go to float64 too."""
     before = torch.get_default_dtype()
     try:
-        if dtype is not None:
-            torch.set_default_dtype(dtype)
-        yield
+        torch.set_default_dtype(torch.float64)
+        with _Widen():
+            yield
     finally:
         torch.set_default_dtype(before)
+
+
+class _Widen(TorchFunctionMode):
+    """Turns `x.float()`, `x.to(torch.float32)`, `torch.zeros(…, dtype=torch.float32)` and their kin to float64.
+
+    Stable-Baselines3 and others cast observations to float32, which a module in float64 could not take.
+    """
+
+    _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+    _SOURCES = (torch.from_numpy, torch.as_tensor, torch.tensor)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in self._CASTS:
+            return torch.Tensor.double(args[0])
+        args = tuple(_wide_dtype(a) for a in args)
+        result = func(*args, **{k: _wide_dtype(v) for k, v in (kwargs or {}).items()})
+        return _widened(result) if func in self._SOURCES else result
+
+
+def _wide_dtype(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
+
+
+def _widened(leaf: Any) -> Any:
+    return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
 from graphaudit.equivalence.draws import Mode, Seen
+from graphaudit.equivalence.eager import seeded
 from graphaudit.errors import PolicyError
 from graphaudit.graphs.places import place_of
+from graphaudit.interface import Interface
 from graphaudit.policy import Policy
 from graphaudit.structures import register_structures
 
@@ -67,6 +65,15 @@ def own_samples(policy: Policy, count: int = 128, seed: int = 0) -> list[Sample]
     return samples
 
 
+def example_interface(policy: Policy) -> Interface:
+    """The policy's interface. Raises PolicyError with the user's line when forward raises on the example."""
+    try:
+        with seeded(0):
+            return policy.interface
+    except Exception as error:  # the user's forward
+        raise run_error("the example", error) from error
+
+
 def run_error(origin: str, error: Exception, what: str = "forward") -> PolicyError:
     """The PolicyError for a call of the user's code that raised `error`, with the user's line where there is one."""
     if isinstance(error, PolicyError):
@@ -83,7 +90,7 @@ def run_error(origin: str, error: Exception, what: str = "forward") -> PolicyErr
 
 def _user_sample(policy: Policy, seed: int) -> Sample:
     assert policy.inputs is not None
-    with _seeded(seed):
+    with seeded(seed):
         try:
             args: Any = policy.inputs(seed)
         except Exception as error:  # the user's function: whatever it raises is said in one line
@@ -94,29 +101,11 @@ def _user_sample(policy: Policy, seed: int) -> Sample:
     return Sample(tuple(args), dict(policy.example_kwargs), f"inputs({seed})")
 
 
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Global generators seeded for a user's function that draws from them, and put back afterwards."""
-    python, numpy = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            random.seed(seed)
-            np.random.seed(seed % 2**32)
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-
-
 class _Drawer:
     """Draws samples that are like the ones seen, then zero, negative, large, or other combinations of seen values."""
 
     def __init__(self, policy: Policy, own: list[Sample], seed: int) -> None:
-        try:
-            slots = policy.interface.inputs
-        except Exception as error:  # the user's forward
-            raise run_error("the example", error) from error
+        slots = example_interface(policy).inputs
         self._leaves, self._spec = pytree.tree_flatten((own[0].args, own[0].kwargs))
         self._generator = torch.Generator().manual_seed(seed)
         tensors = [s.tensors for s in own]

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from graphaudit.equivalence.comparison import Expected, columns, matrix
 from graphaudit.equivalence.eager import Eager, seeded
-from graphaudit.equivalence.inputs import Sample, run_error
+from graphaudit.equivalence.inputs import Sample, example_interface, run_error
 from graphaudit.equivalence.sensitivity import Sensitivity
 from graphaudit.equivalence.tally import Failure, Tally
 from graphaudit.equivalence.verdict import Claim, Verdict
@@ -38,10 +39,7 @@ class Reference:
 
     def __init__(self, policy: Policy, samples: Sequence[Sample]) -> None:
         self.policy = policy
-        try:
-            self._interface = policy.interface
-        except Exception as error:  # the user's forward
-            raise run_error("the example", error) from error
+        self._interface = example_interface(policy)
         self._eager = Eager(policy.working, self._interface)
         self.samples: list[Sample] = []
         self.rejected = 0
@@ -106,11 +104,10 @@ class Reference:
         self._outputs.append(outputs)
 
     def _has_fixed_values(self, sample: Sample) -> bool:
-        values = self._interface.fixed_values(sample.args, sample.kwargs)
-        return all(
-            type(value) is type(fixed.value) and (value is fixed.value or bool(value == fixed.value))
-            for value, fixed in zip(values, self._interface.fixed)
-        )
+        """Whether the Python values are the example's, and stand where they stand there."""
+        example = pytree.tree_leaves((tuple(self.policy.example_args), dict(self.policy.example_kwargs)))
+        given = pytree.tree_leaves((sample.args, sample.kwargs))
+        return all(_is_alike(was, now) for was, now in zip(example, given))
 
     def _double_copy(self) -> Eager | None:
         if self._eager.draws:
@@ -120,7 +117,7 @@ class Reference:
         if module is None:
             self.double_reason = "the module cannot be copied"
             return None
-        double = Eager(Working(module, is_copy=True), self._interface, torch.float64)
+        double = Eager(Working(module, is_copy=True), self._interface, wide=True)
         try:
             answers = double(self.samples[0].args, self.samples[0].kwargs, seed=0)
         except Exception as error:  # the user's forward
@@ -222,6 +219,12 @@ class Reference:
                 return None
             answers.append(answer)
         return matrix(answers, width)
+
+
+def _is_alike(was: Any, now: Any) -> bool:
+    if isinstance(was, torch.Tensor) or isinstance(now, torch.Tensor):
+        return isinstance(was, torch.Tensor) and isinstance(now, torch.Tensor)
+    return was is now or (type(was) is type(now) and bool(was == now))
 
 
 def _same_class(left: torch.dtype, right: torch.dtype) -> bool:
