@@ -1,0 +1,69 @@
+"""An assertion checks the value of a tensor.
+
+## What it does
+
+Reports `assert` on tensors, and the argument validation of `torch.distributions`, which does the same inside the
+library.
+
+## Why it matters
+
+On inputs that pass, the assertion changes nothing, so it is dropped from the graph; on others, the deployed policy
+acts where the original raised. A guard against broken sensors disappears exactly where it is needed. `torch.export`
+refuses such lines: validation in `torch.distributions` alone makes it refuse most Stable-Baselines3 policies.
+
+## Example
+
+```python
+def forward(self, obs):
+    assert torch.isfinite(obs).all(), "bad sensor"
+    return self.net(obs)
+```
+
+## Use instead
+
+Make the check an output that the controller reads, or do it in the controller before the call:
+
+```python
+def forward(self, obs):
+    healthy = torch.isfinite(obs).all(-1)
+    return self.net(obs), healthy
+```
+
+Distributions take `validate_args=False`.
+
+## References
+
+- torch.distributions and `validate_args`: https://docs.pytorch.org/docs/stable/distributions.html
+- https://github.com/facebookresearch/Detic/issues/107
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from graphaudit.audit.check import Check
+from graphaudit.findings import Finding, Severity
+from graphaudit.rules.checks._events import events, unless_captured
+
+if TYPE_CHECKING:
+    from graphaudit.audit.subject import Subject
+
+
+class DataDependentAssert(Check):
+    code = "GA103"
+    name = "data-dependent-assert"
+    severity = Severity.ERROR
+    remedy = "Return the check as an output, or do it before the call; give distributions validate_args=False."
+
+    def examine(self, subject: Subject) -> Iterator[Finding]:
+        """Assertions on tensors (the guard is lost: a warning) and validation by distributions (a note)."""
+        for event in events(subject, "bool"):
+            if event.statement == "assert":
+                severity = unless_captured(subject, event.place, Severity.WARNING)
+                message = "this assertion on a tensor is not part of the deployed policy"
+                yield self.finding(message, place=event.place, severity=severity)
+        for event in events(subject, "validation"):
+            severity = unless_captured(subject, event.place)
+            message = "torch.distributions validates its arguments here; the deployed policy does not"
+            yield self.finding(message, place=event.place, severity=severity)

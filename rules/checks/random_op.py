@@ -1,0 +1,70 @@
+"""`forward` draws random numbers.
+
+## What it does
+
+Reports every draw: from torch's generator, from a `torch.Generator`, from Python's `random`, from `numpy.random`.
+
+## Why it matters
+
+A sampling policy is a function of its input and of a stream of draws. Exported as it is, the stream changes: ONNX has
+its own random operators with their own generators, `multinomial` without replacement turns into one that replaces,
+ONNX Runtime's `Bernoulli` draws 1 with probability 1 − p at opsets 15, 17 and 21, and equal `RandomNormal` nodes can be
+merged into one by simplifiers, so that independent draws become the same. A seed that reproduced a failure in training
+reproduces nothing on the target.
+
+## Example
+
+```python
+def forward(self, obs):
+    mean = self.net(obs)
+    return mean + self.std * torch.randn_like(mean)
+```
+
+## Use instead
+
+Noise is an input: the caller draws, the policy is a function.
+
+```python
+def forward(self, obs, noise):
+    return self.net(obs) + self.std * noise
+```
+
+Or deploy the mode: `return self.net(obs)`.
+
+## References
+
+- ONNX RandomNormal and its seed: https://onnx.ai/onnx/operators/onnx__RandomNormal.html
+- Reproducibility in PyTorch: https://docs.pytorch.org/docs/stable/notes/randomness.html
+- Seen with torch 2.13, onnx 1.23, ONNX Runtime 1.32, onnxsim 0.8: 2,000 draws at p = 0.1, 0.5 and 0.9 for Bernoulli
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from graphaudit.audit.check import Check
+from graphaudit.findings import Finding, Severity
+from graphaudit.rules.checks._events import DRAWS, draw_severity, events, operator
+
+if TYPE_CHECKING:
+    from graphaudit.audit.subject import Subject
+
+_SOURCES = {"generator": "a torch.Generator", "python-random": "random", "numpy-random": "numpy.random"}
+
+
+class RandomOp(Check):
+    code = "GA401"
+    name = "random-op"
+    severity = Severity.ERROR
+    remedy = "Give the noise to forward as an argument, or deploy the policy's mode."
+
+    def examine(self, subject: Subject) -> Iterator[Finding]:
+        """Every draw: an error where another seed changes the result, a note where it does not."""
+        for event in events(subject, *DRAWS):
+            severity = draw_severity(subject, event.place, Severity.NOTE)
+            source = _SOURCES.get(event.kind.value, "torch's generator")
+            message = f"{operator(event)} draws from {source}"
+            if severity is Severity.NOTE:
+                message += "; the result is the same under every seed tried"
+            yield self.finding(message, place=event.place, severity=severity)
