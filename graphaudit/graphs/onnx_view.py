@@ -128,11 +128,9 @@ class _Builder:
         for node in function.node:
             self._add_node(node, node, scope, {})
 
-    def _add_node(
-        self, proto: NodeProto, typed: NodeProto, scope: _Scope, types: Mapping[str, ValueInfoProto]
-    ) -> None:
+    def _add_node(self, proto: NodeProto, typed: NodeProto, scope: _Scope, types: Mapping[str, ValueInfoProto]) -> None:
         domain = proto.domain if proto.domain != "ai.onnx" else ""
-        name = self._node_name(proto, scope)
+        name = self._node_name(proto)
         attributes: dict[str, Any] = {}
         for attribute, typed_attribute in zip(proto.attribute, typed.attribute, strict=True):
             if attribute.type in _GRAPHS:
@@ -212,7 +210,7 @@ class _Builder:
         self._taken.add(unique)
         return unique
 
-    def _node_name(self, proto: NodeProto, scope: _Scope) -> str:
+    def _node_name(self, proto: NodeProto) -> str:
         """The node's own name, or `op_output`; a number is added where it stands already."""
         output = next((o for o in proto.output if o), "")
         base = proto.name or f"{proto.op_type}_{output}".rstrip("_")

@@ -57,7 +57,7 @@ class KernelRules:
     """Whether a provider of the installed ONNX Runtime runs a node."""
 
     def __init__(self, provider: str) -> None:
-        import onnxruntime
+        import onnxruntime  # type: ignore[import-untyped]
 
         short = provider.removesuffix("ExecutionProvider")
         self._where = f"{short} kernel" if short else "kernel"
@@ -106,14 +106,12 @@ class KernelRules:
         if not any(isinstance(a, str) and "/" in a for a in node.attributes.values()):
             wide = _widened(node)
             if wide is not None and self._match(signature, wide):
-                rule = f"{node.op}({signature.since}) has no float16 {self._where}; it is computed in float32 between casts"
-                return self._say(Support.LIMITED, rule)
+                rule = f"{node.op}({signature.since}) has no float16 {self._where}"
+                return self._say(Support.LIMITED, f"{rule}; it is computed in float32 between casts")
         dtypes = ", ".join(sorted({v.dtype or "?" for _, v in signature.bound(node)}))
         known = self._known_dtypes(signature)
         offer = f"; there are kernels for {known}" if known else ""
-        return self._say(
-            Support.UNSUPPORTED, f"{node.op}({signature.since}) has no {self._where} for {dtypes}{offer}"
-        )
+        return self._say(Support.UNSUPPORTED, f"{node.op}({signature.since}) has no {self._where} for {dtypes}{offer}")
 
     def _judge_function(self, node: Node) -> Answer:
         name = f"{node.op} has no {self._where} of its own"
@@ -188,7 +186,7 @@ def _function_opset(node: Node) -> tuple[int, bool] | None:
     opset = node.opset or 0
     if not onnx.defs.has(node.op, domain=node.domain):
         return None
-    schema = onnx.defs.get_schema(node.op, max_inclusive_version=opset, domain=node.domain)
+    schema: Any = onnx.defs.get_schema(node.op, max_inclusive_version=opset, domain=node.domain)
     versions: Iterable[int] = schema.all_function_opset_versions
     written = max((v for v in versions if v <= opset), default=None)
     return None if written is None else (written, written in schema.function_opset_versions)
@@ -241,7 +239,7 @@ def _single_node_model(node: Node) -> Any:
 
 @cache
 def _signatures() -> Signatures:
-    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema  # type: ignore[import-untyped]
 
     return Signatures(get_all_operator_schema())
 
@@ -253,9 +251,10 @@ def _kernels(provider: str) -> dict[tuple[str, str], list[Kernel]]:
     kernels: dict[tuple[str, str], list[Kernel]] = {}
     for definition in get_all_opkernel_def():
         if definition.provider == provider:
+            first, last = definition.version_range
             types = {name: frozenset(map(dtype_of, t)) for name, t in definition.type_constraints.items()}
             key = (definition.domain, definition.op_name)
-            kernels.setdefault(key, []).append(Kernel(*definition.version_range, types))
+            kernels.setdefault(key, []).append(Kernel(first, last, types))
     return kernels
 
 

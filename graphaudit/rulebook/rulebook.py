@@ -7,6 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from graphaudit.errors import RuleError, TargetError
 from graphaudit.findings import Evidence
 from graphaudit.rulebook.schema import TargetFile, cite, extend, parse, validate
@@ -22,7 +24,13 @@ INSTALLED = "installed"  # the value of max_opset where the installed package de
 
 
 class Rules(Protocol):
-    """One kind of source."""
+    """One kind of source. `facts` names it, and `max_opset` is the highest ai.onnx opset that it knows."""
+
+    @property
+    def facts(self) -> str: ...
+
+    @property
+    def max_opset(self) -> int: ...
 
     def answer(self, node: Node) -> Answer:
         """Whether the target takes the node."""
@@ -91,7 +99,7 @@ def _files() -> dict[str, Traversable]:
     return {f.name: f for f in resources.files(_PACKAGE).iterdir() if f.name.endswith(".json")}
 
 
-def _rules(file: TargetFile) -> Any:
+def _rules(file: TargetFile) -> Rules:
     """The kind of source that the file names. Imported here, since each pulls in what it answers from."""
     if file.source == "onnx.defs":
         from graphaudit.rulebook.schemas import SchemaRules
@@ -106,13 +114,12 @@ def _rules(file: TargetFile) -> Any:
     return TableRules(file)
 
 
-def _target(file: TargetFile, rules: Any) -> Target:
+def _target(file: TargetFile, rules: Rules) -> Target:
     values = {name: fact.value for name, fact in file.properties.items()}
     if values.get("max_opset") == INSTALLED:
         values["max_opset"] = rules.max_opset
-    facts = file.facts or rules.facts
-    fields = {"name": file.name, "summary": file.summary, "facts": facts, "date": file.date, **values}
+    about = {"name": file.name, "summary": file.summary, "facts": rules.facts, "date": file.date}
     try:
-        return Target(**fields)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise RuleError(f"{file.name}.json: {error}", "Properties are the fields of `Target`.") from error
+        return msgspec.convert({**about, **values}, Target)
+    except msgspec.ValidationError as error:
+        raise RuleError(f"{file.name}.json: properties: {error}", "Properties are the fields of `Target`.") from error

@@ -16,13 +16,16 @@ from msgspec import UNSET, UnsetType
 
 from graphaudit.errors import RuleError
 from graphaudit.rulebook.conditions import When
+from graphaudit.rulebook.target import Target
 
 T = TypeVar("T")
 
-DTYPES = frozenset(
-    "float16 bfloat16 float32 float64 int4 int8 int16 int32 int64 uint4 uint8 uint16 uint32 uint64 bool string "
-    "complex64 complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float4_e2m1fn".split()
-)
+_INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (4, 8, 16, 32, 64)}
+_FLOATS = {"float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+_FLOATS8 = {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn"}
+DTYPES = frozenset({"bool", "string", *_INTEGERS, *_FLOATS, *_FLOATS8})
+_PROPERTIES = frozenset(Target.__struct_fields__) - {"name", "summary", "facts", "date"}
+_REMEDY = "Correct the file; graphaudit/rulebook/schema.py says what it may hold."
 
 # What a target does with a node that a limit applies to:
 Effect = Literal[
@@ -124,7 +127,7 @@ def parse(text: bytes, file: str) -> TargetFile:
     try:
         parsed = msgspec.json.decode(text, type=TargetFile)
     except msgspec.DecodeError as error:
-        raise RuleError(f"{file}: {error}", "Correct the file; graphaudit/rulebook/schema.py says what it may hold.") from error
+        raise RuleError(f"{file}: {error}", _REMEDY) from error
     _refuse(_faults(parsed), file)
     return parsed
 
@@ -151,7 +154,9 @@ def validate(complete: TargetFile, file: str) -> None:
         faults.append("no `source` says which kind of source answers")
     faults += [f"property `{name}` is missing" for name in ("opset", "max_opset") if name not in complete.properties]
     for where, names in _citations(complete):
-        faults += [f"{where} cites {n!r}, which `sources` does not list" for n in names if not _known(n, complete.sources)]
+        faults += [
+            f"{where} cites {n!r}, which `sources` does not list" for n in names if not _known(n, complete.sources)
+        ]
     for name, op in complete.ops.items():
         if op.opsets is UNSET:
             faults.append(f"ops.{name} has no `opsets`")
@@ -229,7 +234,10 @@ def _refuse(faults: Iterable[str], file: str) -> None:
     found = list(faults)
     if found:
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-        raise RuleError(f"{file}: {'; '.join(found[:3])}{more}", "Correct the file; graphaudit/rulebook/schema.py says what it may hold.")
+        raise RuleError(
+            f"{file}: {'; '.join(found[:3])}{more}",
+            _REMEDY,
+        )
 
 
 def cite(names: Iterable[str], sources: Mapping[str, Source]) -> tuple[str, str | None]:

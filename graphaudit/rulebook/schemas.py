@@ -62,12 +62,12 @@ class Signatures:
 
 
 class SchemaRules:
-    """Whether a node is valid ONNX: the operator exists at the opset, not deprecated, with such attributes and dtypes."""
+    """Whether a node is valid ONNX: the operator exists at its opset, is not deprecated, and takes what it is given."""
 
     def __init__(self) -> None:
         import onnx
 
-        self._signatures = _installed()
+        self._signatures = installed_signatures()
         self.facts = f"operator schemas of the installed onnx {onnx.__version__}"
         self.max_opset: int = onnx.defs.onnx_opset_version()
         self._answers: dict[object, Answer] = {}
@@ -93,7 +93,8 @@ def signature_key(node: Node) -> tuple[object, ...]:
 
 
 @cache
-def _installed() -> Signatures:
+def installed_signatures() -> Signatures:
+    """The operators of the installed onnx package."""
     import onnx.defs
 
     return Signatures(onnx.defs.get_all_schemas_with_history())

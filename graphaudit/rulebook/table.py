@@ -24,6 +24,8 @@ class TableRules:
 
     def __init__(self, file: TargetFile) -> None:
         self._file = file
+        self.facts = file.facts
+        self.max_opset = int(file.properties["max_opset"].value)
         self._narrow = str(file.properties["compute_dtype"].value) if "compute_dtype" in file.properties else "float32"
 
     def answer(self, node: Node) -> Answer:
@@ -91,7 +93,12 @@ class TableRules:
             if engine is None:
                 yield Limit(f"no kernel of {node.op} for {dtype} is documented", "undocumented", rule.sources)
             else:
-                yield Limit(f"{node.op} in {dtype} runs on the {engine}, not the {preferred}", "moved", rule.sources, engine=engine)
+                yield Limit(
+                    f"{node.op} in {dtype} runs on the {engine}, not the {preferred}",
+                    "moved",
+                    rule.sources,
+                    engine=engine,
+                )
 
     def _dtype_limits(self, node: Node) -> Iterator[Limit]:
         present = {v.dtype for v in _present((*node.inputs, *node.outputs))}
