@@ -66,7 +66,7 @@ def _check_arguments(policy: Policy) -> None:
         if policy.example_kwargs:
             given += f" and the keywords {', '.join(policy.example_kwargs)}"
         raise PolicyError(
-            f"{policy.name}: forward{ ({', '.join(signature.parameters)}) } does not take the example inputs "
+            f"{policy.name}: forward({', '.join(signature.parameters)}) does not take the example inputs "
             f"({given}): {one_line(str(error))}",
             "Return one entry for each argument of forward from example_inputs().",
         ) from error

@@ -90,7 +90,8 @@ def import_dotted(name: str) -> ModuleType:
 
 def describe(error: BaseException) -> str:
     """`ValueError: message` on one line."""
-    return one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return one_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def user_line(error: BaseException) -> tuple[str, str]:

@@ -1,0 +1,224 @@
+"""The commands. Each returns its exit status; `run` turns errors into status 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from graphaudit import __version__
+from graphaudit.cli import streams
+from graphaudit.cli.options import FailOn, Flag, Output, PolicyOptions
+from graphaudit.errors import PolicyError
+from graphaudit.text import one_line
+
+if TYPE_CHECKING:
+    from graphaudit.results import Report
+
+# Both are frozen; a default in a signature is made once.
+OUTPUT = Output()
+POLICY_OPTIONS = PolicyOptions()
+
+EPILOGUE = (
+    "POLICY is path/to/file.py:NAME or package.module:NAME (a function without arguments that returns an nn.Module, "
+    "or a module), a .pt2 exported program, an .onnx file (audit only) or a Stable-Baselines3 .zip (with --trust).\n\n"
+    "Exit status: 0 yes, fit for the target; 1 no; 2 the tool could not do its work."
+)
+
+
+def build_app() -> App:
+    """The application, with help as wide and as colourful as standard output allows."""
+    app = App(
+        name="graphaudit",
+        help="Audit, rewrite and verify PyTorch policies before they leave the training cluster.",
+        help_epilogue=EPILOGUE,
+        help_format="plaintext",
+        version=__version__,
+        help_formatter="default" if streams.is_terminal() else "plain",
+        console=streams.console(),
+        suppress_keyboard_interrupt=False,
+        default_parameter=Parameter(negative=""),
+    )
+    for command in (audit, rewrite, verify, explain, targets):
+        app.command(command)
+    return app
+
+
+def audit(
+    policy: str,
+    /,
+    *,
+    target: Annotated[list[str], Parameter(name="--target", negative="")] | None = None,
+    fail_on: FailOn = FailOn.ERROR,
+    verbose: Flag = False,
+    options: PolicyOptions = POLICY_OPTIONS,
+    output: Output = OUTPUT,
+) -> int:
+    """Say what keeps a policy from running on a target, line by line.
+
+    Parameters
+    ----------
+    policy
+        The policy, as path/to/file.py:NAME, package.module:NAME, .pt2, .onnx or .zip.
+    target
+        Where it shall run; may be given several times (default: onnxruntime). `graphaudit targets` lists them.
+    fail_on
+        Exit with status 1 for findings of this severity or above.
+    verbose
+        Show every note and every repaired finding in full.
+    """
+    names = target or ["onnxruntime"]
+    with streams.working(debug=output.debug) as progress:
+        subject = _load(policy, names, options, progress)
+        from graphaudit.api import audit as run_audit
+
+        report: Report = run_audit(subject, target=names, progress=progress)
+    _print(report, output, verbose)
+    unfit = fail_on is not FailOn.NEVER and not all(report.fit.values())
+    return int(unfit or report.reaches(fail_on.severity))
+
+
+def rewrite(
+    policy: str,
+    /,
+    *,
+    target: str,
+    output_folder: Annotated[Path, Parameter(name="--output")],
+    inputs: int = 128,
+    seed: int = 0,
+    verbose: Flag = False,
+    options: PolicyOptions = POLICY_OPTIONS,
+    output: Output = OUTPUT,
+) -> int:
+    """Rewrite a policy for a target, check every step against it, and write a bundle.
+
+    Parameters
+    ----------
+    policy
+        The policy, as path/to/file.py:NAME, package.module:NAME, .pt2 or .zip.
+    target
+        Where it shall run. `graphaudit targets` lists them.
+    output_folder
+        The folder to write; an older bundle there is replaced, anything else is left alone.
+    inputs
+        Number of inputs that each step is checked on.
+    seed
+        Seed for drawing them.
+    verbose
+        Show every pass, note and repaired finding in full.
+    """
+    if inputs < 1:
+        raise PolicyError(f"--inputs {inputs} leaves nothing to check on", "Give a positive number.")
+    if policy.lower().endswith(".onnx"):
+        raise PolicyError(
+            f"{one_line(policy)} is an ONNX file, which can only be audited", "Name the policy it was made of."
+        )
+    with streams.working(debug=output.debug) as progress:
+        subject = _load(policy, [target], options, progress)
+        from graphaudit.api import rewrite as run_rewrite
+
+        report: Report = run_rewrite(
+            subject, target=target, output=output_folder, inputs=inputs, seed=seed, progress=progress
+        )
+    _print(report, output, verbose)
+    return int(report.bundle is None or not all(report.fit.values()))
+
+
+def verify(bundle: Path, /, *, output: Output = OUTPUT) -> int:
+    """Run the golden inputs of a bundle in this environment and compare with its golden outputs.
+
+    Parameters
+    ----------
+    bundle
+        The folder that `graphaudit rewrite` wrote.
+    """
+    with streams.working(debug=output.debug) as progress:
+        if progress:
+            progress("running the golden inputs")
+        from graphaudit.export.load import verify as run_verify
+
+        verification = run_verify(bundle)
+    if output.is_json:
+        streams.write_json(verification)
+    else:
+        from graphaudit.report.verification import print_verification
+
+        print_verification(verification, str(bundle), streams.console())
+    return int(not verification.ok)
+
+
+def explain(finding: str | None = None, /, *, output: Output = OUTPUT) -> int:
+    """Say what a finding means, why it matters and what to do; without an argument, list all findings.
+
+    Parameters
+    ----------
+    finding
+        Its code (GA301) or name (naive-softmax).
+    """
+    from graphaudit.report import explanation
+
+    if finding is None:
+        known = explanation.listing()
+        if output.is_json:
+            streams.write_json(known)
+        else:
+            explanation.print_listing(known, streams.console())
+        return 0
+    found = explanation.explain(finding)
+    if output.is_json:
+        streams.write_json(found)
+    else:
+        explanation.print_explanation(found, streams.console())
+    return 0
+
+
+def targets(*, output: Output = OUTPUT) -> int:
+    """List what can be targeted, from which facts and of which date."""
+    from graphaudit.rulebook import targets as all_targets
+
+    if output.is_json:
+        streams.write_json(all_targets())
+    else:
+        from graphaudit.report.targets import print_targets
+
+        print_targets(all_targets(), streams.console())
+    return 0
+
+
+def _load(policy: str, target_names: list[str], options: PolicyOptions, progress: Any) -> Any:
+    """The policy or ONNX model, after what is cheap to check has been checked."""
+    from graphaudit.host import import_torch
+    from graphaudit.rulebook import load_rulebook
+
+    for name in target_names:
+        load_rulebook(name)
+    if progress:
+        progress("importing torch")
+    import_torch()
+    if progress:
+        progress(f"loading {policy}")
+    if policy.lower().endswith(".onnx"):
+        from graphaudit.graphs.onnx_reader import load_onnx
+
+        return load_onnx(policy)
+    from graphaudit.policy.loading import load_policy
+
+    return load_policy(
+        policy,
+        trust=options.trust,
+        example_inputs=options.example_inputs,
+        example_kwargs=options.example_kwargs,
+        inputs=options.inputs_from,
+        dynamic_shapes=options.dynamic_shapes,
+        reference=options.reference,
+    )
+
+
+def _print(report: Report, output: Output, verbose: bool) -> None:
+    if output.is_json:
+        streams.write_json(report)
+        return
+    from graphaudit.report.terminal import print_report
+
+    print_report(report, streams.console(), verbose=verbose)

@@ -1,0 +1,61 @@
+"""Small layout: hanging indents and columns, for terminals of any width. Everything is plain `Text`, never markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from graphaudit.text import printable
+
+
+def text(value: str, style: str = "") -> Text:
+    """`value` as it is, with what could steer a terminal escaped."""
+    return Text(printable(value), style=style, end="")
+
+
+def print_lines(console: Console, lines: Iterable[Text]) -> None:
+    """Write lines as they are: a line that is still too long is left to the terminal to wrap."""
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False, end="\n")
+
+
+def hanging(console: Console, head: Text, body: Text, indent: int | None = None) -> list[Text]:
+    """`head` and `body` on one line, wrapped at the console's width; later lines are indented (default: below body)."""
+    indent = head.cell_len if indent is None else indent
+    if indent > console.width - 20:
+        indent = 4
+    first = max(console.width - head.cell_len, 10)
+    if body.cell_len <= first and "\n" not in body.plain:
+        return [_joined(head, body)]
+    lines = list(body.wrap(console, first, overflow="fold"))
+    rest = body[len(lines[0]) :]
+    rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+    result = [_joined(head, lines[0])]
+    for line in rest.wrap(console, max(console.width - indent, 10), overflow="fold"):
+        result.append(_joined(Text(" " * indent), line))
+    return result
+
+
+def columns(rows: Sequence[Sequence[Text]], gap: int = 2, right: Sequence[int] = ()) -> list[Text]:
+    """Rows with aligned cells; the columns named in `right` are aligned to the right."""
+    widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        line = Text(end="")
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            padding = " " * (width - cell.cell_len)
+            line.append_text(Text(padding) + cell if index in right else cell + Text(padding))
+            line.append(" " * gap)
+        line.rstrip()
+        lines.append(line)
+    return lines
+
+
+def _joined(head: Text, body: Text) -> Text:
+    line = Text(end="")
+    line.append_text(head)
+    line.append_text(body)
+    line.rstrip()
+    return line

@@ -1,0 +1,77 @@
+"""A `Report` for people: header, diagnostics, one row per pass, one sentence that says what holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from graphaudit.report.diagnostics import diagnostics, tally
+from graphaudit.report.layout import columns, hanging, print_lines, text
+from graphaudit.report.passes import pass_rows
+from graphaudit.results import CaptureSummary, PolicySummary, Report
+from graphaudit.text import counted
+
+
+def print_report(report: Report, console: Console, *, verbose: bool = False) -> None:
+    """Write the report to `console`; colour and width are the console's. Nothing in it is read as markup."""
+    print_lines(console, report_lines(report, console, verbose=verbose))
+
+
+def report_lines(report: Report, console: Console, *, verbose: bool = False) -> Iterator[Text]:
+    """The lines of the report, each at most as wide as the console where words allow it."""
+    yield from _header(console, report)
+    yield Text()
+    # A certificate lists passes that changed something; a finding may name one of those.
+    changed = [row.name for row in report.passes if row.changed and not row.rolled_back]
+    yield from diagnostics(console, report.findings, changed, verbose)
+    if report.passes:
+        yield from pass_rows(console, report.passes, verbose)
+        yield Text()
+    if report.findings:
+        yield text(tally(report.findings))
+    yield from _closing(console, report)
+
+
+def _header(console: Console, report: Report) -> Iterator[Text]:
+    rows = [
+        [Text("policy", "bold"), text(report.policy.name, "bold"), text(_numbers(report.policy))],
+        [Text("capture", "bold"), text(report.capture.method or "failed"), text(_control_flow(report.capture))],
+    ]
+    lines = columns(rows, gap=3)
+    if max(line.cell_len for line in lines) <= console.width:
+        yield from lines
+        return
+    for label, name, details in rows:
+        yield from hanging(console, label + Text(" " * (10 - label.cell_len)), name)
+        if details.plain:
+            yield from hanging(console, Text(" " * 10), details)
+
+
+def _numbers(policy: PolicySummary) -> str:
+    numbers = [(policy.parameters, "parameter"), (policy.inputs, "input"), (policy.operators, "operator")]
+    return " · ".join(counted(number, noun) for number, noun in numbers if number is not None)
+
+
+def _control_flow(capture: CaptureSummary) -> str:
+    if capture.method is None:
+        return "no graph could be made"
+    parts = [(capture.branches, "branch", "branches"), (capture.loops, "loop", "loops")]
+    found = [counted(number, one, many) for number, one, many in parts if number]
+    return f"{', '.join(found)} on tensors" if found else "no branches or loops on tensors"
+
+
+def _closing(console: Console, report: Report) -> Iterator[Text]:
+    good = bool(report.fit) and all(report.fit.values()) and (report.command != "rewrite" or report.bundle is not None)
+    style = "bold green" if good else "bold red"
+    statement = report.statement or _fitness(report)
+    head = text(f"{report.bundle.rstrip('/')}/", "bold") + Text("   ") if report.bundle else Text()
+    yield from hanging(console, head, text(statement, style), indent=4)
+
+
+def _fitness(report: Report) -> str:
+    fit = [target for target, yes in report.fit.items() if yes]
+    unfit = [target for target, yes in report.fit.items() if not yes]
+    parts = [f"fit for {', '.join(fit)}"] * bool(fit) + [f"not fit for {', '.join(unfit)}"] * bool(unfit)
+    return f"{report.policy.name}: {'; '.join(parts) or 'no target was examined'}"
