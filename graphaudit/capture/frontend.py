@@ -1,0 +1,102 @@
+"""The front end: `torch.export`, non-strict first and strict second, and a second capture that finds frozen values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch.export import ExportedProgram
+
+from graphaudit.capture.calls import Call, example_call, other_call
+from graphaudit.capture.context import tracing
+from graphaudit.capture.events import Blocker, Frozen
+from graphaudit.capture.frozen import compare_captures
+from graphaudit.capture.outputs import with_tensor_outputs
+from graphaudit.capture.places import blocker_of
+from graphaudit.graphs.program import Program
+from graphaudit.policy import Policy
+
+
+@dataclass
+class Capture:
+    """What came of a capture. `program` is None when it failed; then `blockers` say why, one for each front end.
+
+    `frozen` lists values that the graph holds as constants although they vary.
+    """
+
+    program: Program | None
+    method: str | None
+    blockers: list[Blocker] = field(default_factory=list)
+    frozen: list[Frozen] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def capture(policy: Policy, *, look_for_frozen: bool = True) -> Capture:
+    """Turn the policy into a functional graph of ATen ops, in eval mode, leaving the user's module alone."""
+    begun = time.perf_counter()
+    if policy.exported is not None:
+        result = Capture(_program(policy, policy.exported), "pt2")
+    else:
+        result = _capture_module(policy, look_for_frozen)
+    result.seconds = time.perf_counter() - begun
+    return result
+
+
+def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
+    call = example_call(policy)
+    blockers: list[Blocker] = []
+    for strict, method in ((False, "torch.export"), (True, "torch.export strict")):
+        try:
+            exported = _export(policy, call, seed=0, strict=strict)
+            program = _program(policy, exported)
+        except Exception as error:  # torch.export raises what it likes, the user's own exceptions included
+            blockers.append(blocker_of(error))
+            continue
+        result = Capture(program, method)
+        if look_for_frozen:
+            result.frozen = _frozen(policy, call, exported, strict)
+        return result
+    return Capture(None, None, list(dict.fromkeys(blockers)))
+
+
+def _export(policy: Policy, call: Call, *, seed: int, strict: bool) -> ExportedProgram:
+    with tracing(seed), policy.working.fresh() as module:
+        return torch.export.export(
+            module, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict
+        )
+
+
+def _program(policy: Policy, exported: ExportedProgram) -> Program:
+    """Functional, with in-place ops gone and composite ops kept (an empty decomposition table)."""
+    with tracing(0), torch.no_grad():
+        functional = exported.run_decompositions({})
+    return with_tensor_outputs(Program(functional, policy.interface))
+
+
+def _frozen(policy: Policy, call: Call, exported: ExportedProgram, strict: bool) -> list[Frozen]:
+    """Capture again with other inputs, another seed and other sizes; name what differs, and by which of them."""
+    other = other_call(policy, call)
+    try:
+        again = _export(policy, other, seed=1, strict=strict)
+    except Exception as error:  # as above; a policy that can be captured on one input only depends on it
+        blocker = blocker_of(error)
+        return [Frozen(blocker.place, "", "input", "a graph", f"no graph: {blocker.reason}")]
+    if not compare_captures(exported, again, "any"):
+        return []
+    found: list[Frozen] = []
+    variations: Sequence[tuple[str, Call, int]] = (
+        ("seed", call, 1),
+        ("size", other.with_values_of(call), 0),
+        ("input", other.with_sizes_of(call), 0),
+    )
+    for cause, varied, seed in variations:
+        try:
+            found += compare_captures(exported, _export(policy, varied, seed=seed, strict=strict), cause)
+        except Exception as error:  # as above
+            blocker = blocker_of(error)
+            found.append(Frozen(blocker.place, "", cause, "a graph", f"no graph: {blocker.reason}"))
+    return found or compare_captures(exported, again, "input")
+
+

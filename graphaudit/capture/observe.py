@@ -1,0 +1,150 @@
+"""Runs the eager module under observation and records, line by line, what a graph may not repeat.
+
+A capture stops at the first line it cannot follow; this finds them all on the paths walked, because eager runs
+through. Four recorders work together: a function mode sees Python conversions of tensors, a dispatch mode sees every
+ATen op with its writes, draws and data-dependent shapes, a profiler sees calls of Python's and NumPy's generators and
+of clocks, and the module's attributes are compared before and after.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from graphaudit.capture.events import Event, EventKind, Observation
+from graphaudit.capture.recorders import (
+    AttributeWatch,
+    CallRecorder,
+    Conversions,
+    Dispatches,
+    NumpyRandomWatch,
+    Recording,
+    Storages,
+)
+from graphaudit.capture.seeds import preserved_generators, seed_generators
+from graphaudit.policy import Policy
+from graphaudit.policy.isolation import clone_tensors
+
+_SEEDS = 16  # a choice made with probability 0.3 stays unseen in 16 seeds once in 300
+_DRAWS = (EventKind.RANDOM, EventKind.PYTHON_RANDOM, EventKind.NUMPY_RANDOM, EventKind.GENERATOR)
+
+
+def observe(policy: Policy, calls: Sequence[Sequence[Any]] = ()) -> Observation:
+    """Run the policy's eager module on its example and on `calls` (positional arguments) and record the events.
+
+    Raises whatever the module raises on the example; a call that the module refuses is passed over.
+    """
+    importlib.import_module("torch._dynamo")  # torch imports it on first use; not while every call is watched
+    policy.interface  # noqa: B018 - the first call makes the policy's own lazy imports
+    observation = Observation(events=_inspect(policy.working.module))
+    with preserved_generators():
+        for index, args in enumerate([policy.example_args, *calls]):
+            try:
+                observation.events += _record(policy, args)
+            except Exception:  # user code on the user's own further inputs; Reference reports those that fail
+                if index == 0:
+                    raise
+        observation.events = list(dict.fromkeys(observation.events))
+        observation.changes_with_seed = _changes_with_seed(policy, bool(observation.of(*_DRAWS)))
+        observation.changes_between_calls = _changes_between_calls(policy, calls)
+    return observation
+
+
+def _record(policy: Policy, args: Sequence[Any]) -> list[Event]:
+    recording = Recording()
+    with policy.working.fresh() as module:
+        seed_generators(0)
+        drew = NumpyRandomWatch(recording, module)
+        try:
+            _watched_run(policy, module, args, recording, modes=True)
+        except Exception:  # torch.cond and torch.while_loop compile when called, which the modes do not survive
+            recording.events.clear()
+            with policy.working.fresh():
+                _watched_run(policy, module, args, recording, modes=False)
+        if drew.changed():
+            with policy.working.fresh(), NumpyRandomWatch(recording, module):
+                module(*clone_tensors(tuple(args)), **clone_tensors(dict(policy.example_kwargs)))
+    return recording.events
+
+
+def _watched_run(policy: Policy, module: nn.Module, args: Sequence[Any], recording: Recording, *, modes: bool) -> None:
+    seed_generators(0)
+    given, named = clone_tensors(tuple(args)), clone_tensors(dict(policy.example_kwargs))
+    attributes = AttributeWatch(module)
+    with ExitStack() as stack:
+        stack.enter_context(CallRecorder(recording))
+        if modes:
+            stack.enter_context(Conversions(recording))
+            stack.enter_context(Dispatches(recording, Storages(module, given, named)))
+        module(*given, **named)
+    attributes.report(recording)
+
+
+def _inspect(module: nn.Module) -> list[Event]:
+    """What can be seen without running: hooks and scripted parts."""
+    events = []
+    for name, part in module.named_modules():
+        for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values()):
+            events.append(Event(EventKind.HOOK, _code_place(hook), name or "the policy"))
+        if isinstance(part, torch.jit.ScriptModule):
+            events.append(Event(EventKind.SCRIPTED, None, name))
+        for attribute, value in vars(part).items():
+            if isinstance(value, torch.jit.ScriptFunction):
+                events.append(Event(EventKind.SCRIPTED, AttributeWatch.use_of(part, attribute), attribute))
+    return events
+
+
+def _code_place(function: Callable[..., Any]) -> Any:
+    from graphaudit.graphs.places import place_of
+
+    code = getattr(function, "__code__", None)
+    return place_of([(code.co_filename, code.co_firstlineno)]) if code else None
+
+
+def _changes_with_seed(policy: Policy, draws: bool) -> bool:
+    first = _outputs(policy, policy.example_args, 0)
+    return any(not _same(first, _outputs(policy, policy.example_args, s)) for s in range(1, _SEEDS if draws else 2))
+
+
+def _changes_between_calls(policy: Policy, calls: Sequence[Sequence[Any]]) -> bool:
+    """Whether a call's result depends on the calls before it: the example, another input, the example again."""
+    sequence = [policy.example_args, *calls[:2], policy.example_args]
+    results = []
+    with policy.working.fresh() as module:
+        for args in sequence:
+            seed_generators(0)
+            with _quiet_failures(len(results)):
+                results.append(_flat(policy, module(*clone_tensors(tuple(args)), **clone_tensors(dict(policy.example_kwargs)))))
+    return not _same(results[0], results[-1])
+
+
+@contextmanager
+def _quiet_failures(done: int) -> Iterator[None]:
+    """A further input that the module refuses says nothing about state; the example must run."""
+    try:
+        yield
+    except Exception:  # user code; see observe
+        if done == 0:
+            raise
+
+
+def _outputs(policy: Policy, args: Sequence[Any], seed: int) -> list[torch.Tensor]:
+    seed_generators(seed)
+    return _flat(policy, policy.working(*args, **policy.example_kwargs))
+
+
+def _flat(policy: Policy, result: Any) -> list[torch.Tensor]:
+    return [t.clone() for t in policy.interface.flatten_result(result)]
+
+
+def _same(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> bool:
+    return len(left) == len(right) and all(
+        a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) for a, b in zip(left, right)
+    )
+
+
