@@ -39,7 +39,8 @@ class Program:
     @property
     def graph(self) -> fx.Graph:
         """The FX graph; call `finish` after editing it."""
-        return self.exported.graph_module.graph
+        graph: fx.Graph = self.exported.graph_module.graph
+        return graph
 
     @property
     def mutated(self) -> dict[str, fx.Node]:
@@ -47,7 +48,7 @@ class Program:
         kinds = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
         nodes = self.graph.output_node().args[0]
         specs = self.exported.graph_signature.output_specs
-        return {s.target or "": n for s, n in zip(specs, nodes) if s.kind in kinds}  # type: ignore[arg-type, union-attr]
+        return {s.target or "": n for s, n in zip(specs, nodes) if s.kind in kinds}  # type: ignore[arg-type]
 
     def value(self, node: Any) -> torch.Tensor | None:
         """The parameter, buffer or constant behind a placeholder; None for every other node."""
@@ -96,6 +97,7 @@ class Program:
         """An independent graph over the same tensors."""
         exported = copy.copy(self.exported)
         exported._graph_module = copy.deepcopy(self.exported.graph_module)
+        _keep_names(self.exported.graph_module, exported._graph_module)
         exported._graph_signature = copy.deepcopy(self.exported.graph_signature)
         exported._constants = dict(self.exported.constants)
         exported._state_dict = dict(self.exported.state_dict)
@@ -115,6 +117,13 @@ class Program:
         signature = self.exported.graph_signature
         module = self.exported.graph_module
         lifted = {s.arg.name: self._cast(self._tensor(s), dtype) for s in signature.input_specs if s.kind in _LIFTED}
+        examples = {n.name: n.meta.get("val") for n in self.graph.find_nodes(op="placeholder")}
+
+        def lay_out(spec: InputSpec, tensor: torch.Tensor) -> torch.Tensor:
+            # A `view` in the graph holds for the strides it was captured under.
+            example = examples.get(spec.arg.name)
+            dense = isinstance(example, torch.Tensor) and example.is_contiguous()
+            return tensor.contiguous() if dense else tensor
 
         def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
             given = iter(inputs)
@@ -123,7 +132,7 @@ class Program:
                 if s.kind in _LIFTED
                 else s.arg.value
                 if isinstance(s.arg, ConstantArgument)
-                else next(given)
+                else lay_out(s, next(given))
                 for s in signature.input_specs
             ]
             with torch.no_grad():
@@ -136,7 +145,8 @@ class Program:
     def _tensor(self, spec: InputSpec) -> torch.Tensor:
         for store in (self.exported.state_dict, self.exported.constants):
             if spec.target in store:
-                return store[spec.target]
+                tensor: torch.Tensor = store[spec.target]
+                return tensor
         raise KeyError(spec.target)
 
     @staticmethod
@@ -149,3 +159,12 @@ class Program:
         for spec, node in zip(self.exported.graph_signature.output_specs, nodes):  # type: ignore[arg-type]
             if isinstance(node, fx.Node) and isinstance(spec.arg, TensorArgument):
                 spec.arg = TensorArgument(node.name)
+
+
+def _keep_names(source: fx.GraphModule, copied: fx.GraphModule) -> None:
+    """A copy of an fx graph renames nodes that are called like a Python builtin (`input`); the signature does not."""
+    for old, new in zip(source.modules(), copied.modules(), strict=True):
+        if isinstance(old, fx.GraphModule) and isinstance(new, fx.GraphModule):
+            for node, twin in zip(old.graph.nodes, new.graph.nodes, strict=True):
+                twin.name = node.name
+            new.recompile()

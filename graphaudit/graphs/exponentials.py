@@ -1,0 +1,288 @@
+"""Softmax, log-softmax, log-sum-exp and softplus written out by hand, found in a captured program.
+
+The checks that report them and the passes that rewrite them share these matchers, so a finding and its fix never
+disagree. A candidate that cannot be rewritten is still a match; its `reason` says why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from graphaudit.graphs.view import GraphView, Node, Value
+from graphaudit.graphs.walk import (
+    base_op,
+    is_same,
+    number,
+    operands,
+    producer,
+    reduced_dims,
+    reduction_behind,
+)
+
+
+@dataclass(frozen=True)
+class Match:
+    """`node` computes the function `kind` (softmax, log_softmax, logsumexp or softplus) of `input` over `dims`.
+
+    stable     whether the maximum is subtracted before exp, so that nothing overflows as written
+    exponent   the exp as written, for the message
+    keepdim    for logsumexp: whether the reduced dimensions stay, with size 1
+    mean       for logsumexp: whether it is the log of the mean, not of the sum
+    reason     why the node cannot be replaced; empty if it can
+    """
+
+    kind: str
+    node: Node
+    input: Value
+    dims: tuple[int, ...] = ()
+    stable: bool = False
+    exponent: Node | None = None
+    keepdim: bool = False
+    mean: bool = False
+    reason: str = ""
+
+
+def find_softmax(view: GraphView) -> Iterator[Match]:
+    """`exp(x) / sum(exp(x))` and `exp(x - logsumexp(x))`."""
+    for node in view.nodes:
+        op = base_op(node)
+        match = None
+        if op in ("aten.div", "aten.mul"):
+            match = _quotient(view, node)
+        elif op == "aten.exp":
+            match = _exp_of_difference(view, node)
+        if match is not None:
+            yield match
+
+
+def find_log_softmax(view: GraphView) -> Iterator[Match]:
+    """`log(softmax(x))`."""
+    for node in view.select("aten.log"):
+        source = producer(view, node.inputs[0])
+        if source is None or source.op not in ("aten.softmax.int", "aten._softmax.default"):
+            continue
+        given = source.inputs[0]
+        dims = reduced_dims(source)
+        if given is not None and dims:
+            reason = _dtype_reason(given, node)
+            yield Match("log_softmax", node, given, dims, stable=False, exponent=source, reason=reason)
+
+
+def find_logsumexp(view: GraphView) -> Iterator[Match]:
+    """`log(sum(exp(x)))`, `log(mean(exp(x)))`, and `max + log(sum(exp(x - max)))`."""
+    inside: set[str] = set()
+    logs = {n.name: m for n in view.select("aten.log") if (m := _log_of_sum(view, n)) is not None}
+    for node in view.select("aten.add"):
+        for part, rest in _both_ways(node):
+            log = producer(view, part) if isinstance(part, Value) else None
+            match = logs.get(log.name) if log is not None else None
+            if match is not None and match.stable and isinstance(rest, Value):
+                whole = _maximum_added_back(view, node, match, rest)
+                if whole is not None:
+                    inside.add(match.node.name)
+                    yield whole
+                    break
+    for name, match in logs.items():
+        if name not in inside:
+            reason = match.reason or ("the maximum is subtracted already" if match.stable else "")
+            yield replace(match, reason=reason)
+
+
+def find_softplus(view: GraphView) -> Iterator[Match]:
+    """`log(1 + exp(x))` and `log1p(exp(x))`."""
+    for node in view.select("aten.log", "aten.log1p"):
+        inner = producer(view, node.inputs[0])
+        if base_op(node) == "aten.log":
+            if base_op(inner) != "aten.add" or inner is None or inner.attributes.get("alpha", 1) != 1:
+                continue
+            pairs = [(a, b) for a, b in _both_ways(inner) if isinstance(a, Value) and number(view, b) == 1.0]
+            inner = producer(view, pairs[0][0]) if pairs and isinstance(pairs[0][0], Value) else None
+        if inner is not None and base_op(inner) == "aten.exp" and inner.inputs[0] is not None:
+            reason = _dtype_reason(inner.inputs[0], node)
+            if not reason and inner.inputs[0].shape != node.outputs[0].shape:
+                reason = "adding the 1 changes the shape"
+            yield Match("softplus", node, inner.inputs[0], exponent=inner, reason=reason)
+
+
+def _quotient(view: GraphView, node: Node) -> Match | None:
+    """`e / sum(e)` or `e * reciprocal(sum(e))`, where `e` is an exp or a product with one."""
+    if node.attributes.get("rounding_mode") is not None:
+        return None
+    for numerator, denominator in _both_ways(node) if base_op(node) == "aten.mul" else [operands(node)]:
+        if not isinstance(numerator, Value) or not isinstance(denominator, Value):
+            continue
+        if base_op(node) == "aten.mul":
+            inverted = _inverted(view, denominator)
+            if inverted is None:
+                continue
+            denominator = inverted
+        match = _over_sum(view, node, numerator, denominator)
+        if match is not None:
+            return match
+    return None
+
+
+def _inverted(view: GraphView, value: Value) -> Value | None:
+    """`s` if `value` is 1 / s, which is captured as a reciprocal, often times 1."""
+    node = producer(view, value)
+    if node is not None and base_op(node) == "aten.mul":
+        tensors = [a for a, b in _both_ways(node) if isinstance(a, Value) and number(view, b) == 1.0]
+        node = producer(view, tensors[0]) if tensors else None
+    return node.inputs[0] if node is not None and base_op(node) == "aten.reciprocal" else None
+
+
+def _over_sum(view: GraphView, node: Node, numerator: Value, denominator: Value) -> Match | None:
+    total, epsilon = _without_epsilon(view, denominator)
+    found = reduction_behind(view, total, numerator.shape or ())
+    if found is None or base_op(found[0]) != "aten.sum" or not is_same(view, found[0].inputs[0], numerator):
+        return None
+    total_node, lines_up = found
+    exponential, masked = _exp_behind(view, numerator)
+    if exponential is None or exponential.inputs[0] is None:
+        return None
+    dims = reduced_dims(total_node) or ()
+    argument, stable = _without_maximum(view, exponential.inputs[0], dims)
+    reason = ""
+    if masked:
+        reason = "the exponentials are multiplied by something before they are summed"
+    elif not lines_up:
+        reason = "the sum is not broadcast along the dimension it was taken over"
+    elif len(dims) != 1:
+        reason = f"the sum runs over {len(dims)} dimensions, softmax over one"
+    elif epsilon and not (stable and abs(epsilon) <= 2.0**-25 and numerator.dtype == "float32"):
+        # With the maximum subtracted the sum is at least 1, and float32 rounds 1 + 2**-25 to 1.
+        reason = f"{epsilon:g} is added to the sum"
+    elif numerator.shape != node.outputs[0].shape:
+        reason = "the division changes the shape"
+    elif total_node.attributes.get("dtype") is not None:
+        reason = "the sum is taken in another dtype"
+    return Match("softmax", node, argument, dims, stable, exponential, reason=reason or _dtype_reason(argument, node))
+
+
+def _exp_of_difference(view: GraphView, node: Node) -> Match | None:
+    difference = producer(view, node.inputs[0])
+    if difference is None or base_op(difference) != "aten.sub" or difference.attributes.get("alpha", 1) != 1:
+        return None
+    tensors = _two_tensors(difference)
+    if tensors is None:
+        return None
+    source, subtracted = tensors
+    found = reduction_behind(view, subtracted, source.shape or ())
+    if found is None or base_op(found[0]) != "aten.logsumexp" or not is_same(view, found[0].inputs[0], source):
+        return None
+    dims = reduced_dims(found[0]) or ()
+    if not found[1]:
+        reason = "the logsumexp is not broadcast along the dimension it was taken over"
+    elif len(dims) != 1:
+        reason = f"the logsumexp runs over {len(dims)} dimensions, softmax over one"
+    else:
+        reason = _dtype_reason(source, node)
+    return Match("softmax", node, source, dims, stable=True, exponent=node, reason=reason)
+
+
+def _log_of_sum(view: GraphView, node: Node) -> Match | None:
+    total = producer(view, node.inputs[0])
+    # Reshaping between the sum and the log is harmless, but then the result has another shape than logsumexp's.
+    if total is None or base_op(total) not in ("aten.sum", "aten.mean"):
+        return None
+    exponential = producer(view, total.inputs[0])
+    if exponential is None or base_op(exponential) != "aten.exp" or exponential.inputs[0] is None:
+        return None
+    dims = reduced_dims(total) or ()
+    argument = exponential.inputs[0]
+    _, stable = _without_maximum(view, argument, dims)
+    mean = base_op(total) == "aten.mean"
+    if total.attributes.get("dtype") is not None:
+        reason = "the sum is taken in another dtype"
+    elif mean and not all(isinstance((argument.shape or ())[d], int) for d in dims):
+        reason = "the mean runs over a dimension of unknown size"
+    elif not dims:
+        reason = "the sum runs over no dimension"
+    else:
+        reason = _dtype_reason(argument, node)
+    keepdim = bool(total.attributes.get("keepdim", False))
+    return Match("logsumexp", node, argument, dims, stable, exponential, keepdim, mean, reason)
+
+
+def _maximum_added_back(view: GraphView, node: Node, log: Match, rest: Value) -> Match | None:
+    """`m + log(sum(exp(x - m)))` as one logsumexp of x, if `rest` is that m."""
+    source, _ = _without_maximum(view, log.input, log.dims)
+    found = reduction_behind(view, rest, source.shape or ())
+    if (
+        found is None
+        or base_op(found[0]) not in ("aten.amax", "aten.max")
+        or not is_same(view, found[0].inputs[0], source)
+    ):
+        return None
+    if reduced_dims(found[0]) != log.dims or node.attributes.get("alpha", 1) != 1:
+        return None
+    reason = log.reason
+    if not reason and not rest.shape == log.node.outputs[0].shape == node.outputs[0].shape:
+        reason = "the maximum is added back in another shape"
+    return replace(log, node=node, input=source, reason=reason)
+
+
+def _without_maximum(view: GraphView, argument: Value, dims: tuple[int, ...]) -> tuple[Value, bool]:
+    """`x` and True if `argument` is `x` minus its maximum over `dims`, else `argument` and False."""
+    difference = producer(view, argument)
+    if difference is None or base_op(difference) != "aten.sub" or difference.attributes.get("alpha", 1) != 1:
+        return argument, False
+    tensors = _two_tensors(difference)
+    if tensors is None:
+        return argument, False
+    source, subtracted = tensors
+    found = reduction_behind(view, subtracted, source.shape or ())
+    if found is None or not found[1] or not is_same(view, found[0].inputs[0], source):
+        return argument, False
+    subtracts_bound = base_op(found[0]) in ("aten.amax", "aten.max", "aten.logsumexp")
+    if subtracts_bound and reduced_dims(found[0]) == dims and source.shape == argument.shape:
+        return source, True
+    return argument, False
+
+
+def _exp_behind(view: GraphView, value: Value) -> tuple[Node | None, bool]:
+    """The exp that `value` is, or is a product with; and whether it is such a product."""
+    node = producer(view, value)
+    if base_op(node) == "aten.exp":
+        return node, False
+    if node is not None and base_op(node) == "aten.mul":
+        for part in operands(node):
+            inner = producer(view, part) if isinstance(part, Value) else None
+            if base_op(inner) == "aten.exp":
+                return inner, True
+    return None, False
+
+
+def _without_epsilon(view: GraphView, value: Value) -> tuple[Value, float]:
+    """`value` without a small number that is added to it, and that number (0.0 if there is none)."""
+    node = producer(view, value)
+    if node is not None and base_op(node) == "aten.add" and node.attributes.get("alpha", 1) == 1:
+        for part, rest in _both_ways(node):
+            added = number(view, rest)
+            if isinstance(part, Value) and added is not None and abs(added) < 1e-2:
+                return part, added
+    clamp = node if node is not None and base_op(node) in ("aten.clamp", "aten.clamp_min") else None
+    if clamp is not None and clamp.attributes.get("min") and clamp.inputs[0] is not None:
+        return clamp.inputs[0], float(clamp.attributes["min"])
+    return value, 0.0
+
+
+def _two_tensors(node: Node) -> tuple[Value, Value] | None:
+    first, second = operands(node) if len(operands(node)) == 2 else (0.0, 0.0)
+    return (first, second) if isinstance(first, Value) and isinstance(second, Value) else None
+
+
+def _both_ways(node: Node) -> Iterator[tuple[Value | float, Value | float]]:
+    parts = operands(node)
+    if len(parts) == 2:
+        yield parts[0], parts[1]
+        yield parts[1], parts[0]
+
+
+def _dtype_reason(argument: Value, node: Node) -> str:
+    """Integers become the result's dtype on the way; any other change of dtype is left alone."""
+    result = node.outputs[0].dtype
+    if argument.dtype == result or not (argument.dtype or "").startswith(("float", "bfloat", "complex")):
+        return ""
+    return f"the input is {argument.dtype} and the result {result}"

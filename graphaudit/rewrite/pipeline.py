@@ -1,0 +1,144 @@
+"""Pass, check, pass, check: what a check does not confirm leaves no trace.
+
+Each pass works on a copy. What it changed is kept only if the copy is well formed and the numeric check holds;
+otherwise the artifact from before goes on to the next pass, and the row of the pass says why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+import networkx as nx
+
+from graphaudit.equivalence.verdict import Claim, Verdict
+from graphaudit.errors import RuleError
+from graphaudit.results import LeftAlone, PassRow
+from graphaudit.rewrite.base import Artifact, Pass, PassResult, Site
+from graphaudit.rewrite.structure import find_malformation, has_any
+from graphaudit.rulebook.target import Target
+
+Fix = tuple[str, tuple[str, ...], Site]  # name of the pass, names of the findings that it fixes, where
+
+
+@dataclass
+class PipelineResult(Generic[Artifact]):
+    """The artifact after all passes that held, one row for each pass, and what the passes fixed, in order."""
+
+    artifact: Artifact
+    rows: list[PassRow] = field(default_factory=list)
+    fixes: list[Fix] = field(default_factory=list)
+
+
+def order(passes: Iterable[Pass[Any] | type[Pass[Any]]]) -> list[Pass[Any]]:
+    """The passes so that each stands after those it `runs_after` and after all that ensure what it `requires`.
+
+    Among passes that are free to stand anywhere, the name decides. Names in `runs_after` that are not among `passes`
+    are ignored. Raises RuleError for a cycle, and for a property that is required and ensured by no pass.
+    """
+    instances = [p() if isinstance(p, type) else p for p in passes]
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(p.name for p in instances)
+    for late in instances:
+        graph.add_edges_from((name, late.name) for name in late.runs_after if name in graph)
+        for wanted in late.requires:
+            sources = [p.name for p in instances if wanted in p.ensures and p is not late]
+            if not sources:
+                raise RuleError(
+                    f"the pass {late.name} requires {wanted!r}, which no pass ensures",
+                    "Add the pass that ensures it, or take the requirement away.",
+                )
+            graph.add_edges_from((name, late.name) for name in sources)
+    try:
+        names = list(nx.lexicographical_topological_sort(graph))
+    except nx.NetworkXUnfeasible:
+        cycle = [edge[0] for edge in nx.find_cycle(graph)]
+        first = cycle.index(min(cycle))
+        cycle = cycle[first:] + cycle[:first]
+        raise RuleError(
+            f"these passes each have to run before the next: {' → '.join([*cycle, cycle[0]])}",
+            "Break the cycle in their runs_after, requires or ensures.",
+        ) from None
+    by_name = {p.name: p for p in instances}
+    return [by_name[name] for name in names]
+
+
+def run_pipeline(
+    artifact: Artifact,
+    passes: Sequence[Pass[Artifact] | type[Pass[Artifact]]],
+    *,
+    check: Callable[[str, Artifact, Claim], Verdict],
+    target: Target,
+    on_step: Callable[[str], None] | None = None,
+) -> PipelineResult[Artifact]:
+    """Run `passes` in their `order` on `artifact`, which is left as it is.
+
+    `check(step, artifact, claims)` compares a changed artifact with the user's eager module; `on_step` is told the
+    name of each pass before it runs.
+    """
+    result = PipelineResult(artifact)
+    ensured: set[str] = set()
+    for step in order(passes):
+        if on_step is not None:
+            on_step(step.name)
+        start = time.perf_counter()
+        missing = [p for p in step.requires if p not in ensured]
+        if missing:
+            reason = f"the graph lacks {', '.join(missing)}: the pass that ensures it was rolled back"
+            row = PassRow(name=step.name, level=step.level, changed=0, left=[LeftAlone(node="", reason=reason)])
+        else:
+            row = _run_step(result, step, check, target)
+        row.seconds = time.perf_counter() - start
+        result.rows.append(row)
+        if not row.rolled_back and not missing:
+            ensured.update(step.ensures)
+    return result
+
+
+def _run_step(
+    result: PipelineResult[Artifact],
+    step: Pass[Artifact],
+    check: Callable[[str, Artifact, Claim], Verdict],
+    target: Target,
+) -> PassRow:
+    """One pass and its check; a step that holds becomes the artifact of `result`."""
+    row = PassRow(name=step.name, level=step.level, changed=0)
+    if step.target_ops and not has_any(result.artifact, step.target_ops):
+        return row
+    try:
+        outcome = step.run(result.artifact.copy(), target)
+        row.changed = len(outcome.rewritten)
+        row.left = [LeftAlone(node=s.node, reason=s.reason, place=s.place) for s in outcome.left]
+        if not outcome.changed:
+            return row
+        row.verdict = _judge(step, result.artifact, outcome, check)
+    except Exception as error:  # passes are contributors' code: whatever one raises, the policy goes on without it
+        row.verdict = _diverged(step, f"{type(error).__name__}: {_first_line(error)}")
+    if row.verdict.holds:
+        result.artifact = outcome.artifact
+        result.fixes.extend((step.name, step.fixes, site) for site in outcome.rewritten)
+    else:
+        row.rolled_back = True
+    return row
+
+
+def _judge(
+    step: Pass[Artifact],
+    before: Artifact,
+    outcome: PassResult[Artifact],
+    check: Callable[[str, Artifact, Claim], Verdict],
+) -> Verdict:
+    malformation = find_malformation(before, outcome.artifact)
+    if malformation is not None:
+        return _diverged(step, malformation)
+    return check(step.name, outcome.artifact, step.claims)
+
+
+def _diverged(step: Pass[Any], note: str) -> Verdict:
+    return Verdict(step=step.name, claim=Claim.DIVERGED, inputs=0, note=note)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")

@@ -1,0 +1,82 @@
+"""Is the graph that a pass returned well formed? Asked before any number is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+from torch import fx
+
+from graphaudit.graphs.fx_view import operator_name
+from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.program import Program
+
+_PROVENANCE = ("stack_trace", "from_node", "nn_module_stack")
+
+
+def has_any(artifact: Program | OnnxModel, ops: frozenset[str]) -> bool:
+    """Whether the graph or one of its subgraphs calls one of `ops` (`aten.exp` stands for all of its overloads)."""
+    present = _fx_ops(artifact) if isinstance(artifact, Program) else _onnx_ops(artifact.proto)
+    return any(op in ops or op.rpartition(".")[0] in ops for op in present)
+
+
+def find_malformation(before: Program | OnnxModel, after: Program | OnnxModel) -> str | None:
+    """One sentence on what is wrong with `after`, or None. Raises what `graph.lint` and `onnx.checker` raise."""
+    if isinstance(before, Program) and isinstance(after, Program):
+        return _fx_malformation(before, after)
+    if isinstance(before, OnnxModel) and isinstance(after, OnnxModel):
+        return _onnx_malformation(before.proto, after.proto)
+    return f"a {type(before).__name__} became a {type(after).__name__}"
+
+
+def _fx_malformation(before: Program, after: Program) -> str | None:
+    after.graph.lint()
+    known = {n.name for n in _calls(before)}
+    traced = any(_is_traced(n) for n in _calls(before))
+    for node in _calls(after):
+        if node.name in known:
+            continue
+        if traced and not _is_traced(node):
+            return f"the new node {node.name} does not say which source line it stands for"
+        if "val" not in node.meta:
+            return f"the new node {node.name} has no dtype and shape (meta['val'])"
+    signatures = [
+        [(s.kind, s.target) for s in p.exported.graph_signature.output_specs if s.target] for p in (before, after)
+    ]
+    if signatures[0] != signatures[1]:
+        return "the buffers that the graph writes to are not the same as before"
+    return None
+
+
+def _onnx_malformation(before: onnx.ModelProto, after: onnx.ModelProto) -> str | None:
+    onnx.checker.check_model(after)
+    for kind in ("input", "output"):
+        names = [[v.name for v in getattr(model.graph, kind)] for model in (before, after)]
+        if names[0] != names[1]:
+            return f"the {kind}s were {', '.join(names[0])} and became {', '.join(names[1]) or 'none'}"
+    return None
+
+
+def _calls(program: Program) -> Iterator[fx.Node]:
+    for module in program.exported.graph_module.modules():
+        if isinstance(module, fx.GraphModule):
+            yield from (n for n in module.graph.nodes if n.op == "call_function")
+
+
+def _is_traced(node: fx.Node) -> bool:
+    return any(node.meta.get(key) for key in _PROVENANCE)
+
+
+def _fx_ops(program: Program) -> set[str]:
+    return {operator_name(n.target)[0] for n in _calls(program)}
+
+
+def _onnx_ops(proto: onnx.ModelProto) -> set[str]:
+    found: set[str] = set()
+    pending: list[onnx.GraphProto | onnx.FunctionProto] = [proto.graph, *proto.functions]
+    while pending:
+        for node in pending.pop().node:
+            found.add(node.op_type)
+            pending.extend(a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
+            pending.extend(g for a in node.attribute if a.type == onnx.AttributeProto.GRAPHS for g in a.graphs)
+    return found

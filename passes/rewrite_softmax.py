@@ -1,0 +1,91 @@
+"""Softmax and log-sum-exp written out by hand become the operators that subtract the maximum first.
+
+    exp(x) / exp(x).sum(d, keepdim=True)              →  softmax(x, d)
+    exp(x) * (1 / exp(x).sum(d)).unsqueeze(d)         →  softmax(x, d)
+    exp(x - m) / exp(x - m).sum(d, keepdim=True)      →  softmax(x, d)          m = x.amax(d, keepdim=True) and its kin
+    exp(x - logsumexp(x, d, keepdim=True))            →  softmax(x, d)
+    log(softmax(x, d))                                →  log_softmax(x, d)
+    log(exp(x).sum(dims))                             →  logsumexp(x, dims)
+    log(exp(x).mean(dims))                            →  logsumexp(x, dims) - log(n)
+    m + log(exp(x - m).sum(dims))                     →  logsumexp(x, dims)
+
+- exp may be one node or several equal ones, and may have other readers; those keep it.
+- The sum may be reshaped (unsqueeze, view, expand), as long as it lines up with the dimension it was taken over.
+- softmax runs over one dimension, logsumexp over any.
+- Left alone: exponentials that are masked by a product before they are summed, and sums with something added, unless
+  the maximum is subtracted and float32 rounds the addition away (up to 2**-25, because the sum is at least 1).
+- An integer x is cast to the dtype that exp gave it.
+
+The results are equal where the original is finite. Where exp overflowed (float32: x > 88.72) or every exp underflowed
+(x < -103.98), the original is NaN or infinite, and the result is the one that exact arithmetic gives. One thing
+changes: beside a logit of +infinity, exp(x) / sum gives NaN there and 0 elsewhere, softmax gives NaN throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+
+import torch
+from torch import fx
+
+from graphaudit.equivalence.verdict import Claim
+from graphaudit.graphs.exponentials import Match, find_log_softmax, find_logsumexp, find_softmax
+from graphaudit.graphs.fx_view import view_program
+from graphaudit.graphs.program import Program
+from graphaudit.graphs.view import GraphView
+from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.edit import cast_call, insert_call, replace_node
+from graphaudit.rulebook.target import Target
+
+_aten = torch.ops.aten
+
+
+class RewriteSoftmax(Pass[Program]):
+    """Hand-written softmax, log-softmax and log-sum-exp → the stable operators."""
+
+    name = "rewrite_softmax"
+    level = Level.FX
+    fixes = ("naive-softmax", "naive-logsumexp", "log-of-zero")
+    target_ops = frozenset({"aten.exp", "aten.log"})
+    runs_after = ("remove_inference_noops",)
+    claims = Claim.WHERE_FINITE
+
+    def run(self, artifact: Program, target: Target) -> PassResult[Program]:
+        """Rewrite until nothing matches: a softmax found in one round may be the softmax of a log in the next."""
+        result = PassResult(artifact)
+        while True:
+            matches = list(_matches(view_program(artifact)))
+            found = [m for m in matches if not m.reason and not m.node.graph]
+            if not found:
+                break
+            nodes = {n.name: n for n in artifact.graph.nodes}
+            for match in found:
+                new = _build(match, nodes)
+                replace_node(nodes[match.node.name], new)
+                nodes[match.node.name] = new
+                result.rewritten.append(Site(match.node.name, match.node.place))
+            artifact.finish()
+        for match in matches:
+            reason = match.reason or "it stands inside a branch or a loop"
+            result.left.append(Site(match.node.name, match.node.place, reason))
+        return result
+
+
+def _matches(view: GraphView) -> Iterator[Match]:
+    return chain(find_softmax(view), find_log_softmax(view), find_logsumexp(view))
+
+
+def _build(match: Match, nodes: dict[str, fx.Node]) -> fx.Node:
+    old = nodes[match.node.name]
+    source = cast_call(old, nodes[match.input.name], old.meta["val"].dtype)
+    if match.kind == "softmax":
+        return insert_call(old, _aten.softmax.int, (source, match.dims[0]))
+    if match.kind == "log_softmax":
+        return insert_call(old, _aten.log_softmax.int, (source, match.dims[0]))
+    total = insert_call(old, _aten.logsumexp.default, (source, list(match.dims), match.keepdim))
+    if not match.mean:
+        return total
+    count = math.prod(int((match.input.shape or ())[d]) for d in match.dims)
+    return insert_call(old, _aten.sub.Tensor, (total, math.log(count)))
