@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from graphaudit.equivalence.tolerance import Typical, bounds, scales, typical
+from graphaudit.equivalence.tolerance import Typical, bounds, far_bounds, scales, typical
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Expected:
     eager   (rows, columns), float64 for floats, int64 for integers and booleans
     double  the float64 copy's answer, NaN where it has none; None where it is no better than eager
     rows    how many rows each sample has
+    far     which samples lie far outside of what was seen
     """
 
     slot: int
@@ -25,6 +26,7 @@ class Expected:
     eager: torch.Tensor
     double: torch.Tensor | None
     rows: tuple[int, ...]
+    far: tuple[bool, ...]
 
     @property
     def is_float(self) -> bool:
@@ -39,7 +41,9 @@ class Expected:
     @cached_property
     def bound(self) -> torch.Tensor:
         """How far the candidate may be off, for each element."""
-        return bounds(self.eager, self.double, self.usual, real_dtype(self.dtype))
+        dtype = real_dtype(self.dtype)
+        near = bounds(self.eager, self.double, self.usual, dtype)
+        return torch.maximum(near, far_bounds(self.eager, self.rows, self.far, dtype)) if any(self.far) else near
 
     @cached_property
     def scale(self) -> torch.Tensor:

@@ -30,11 +30,17 @@ class Sample:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     origin: str
+    mode: Mode | None = None  # how a drawn sample was drawn
 
     @property
     def family(self) -> str:
         """`example`, `inputs` or `drawn`."""
         return self.origin.partition("(")[0]
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the values lie far outside of what was seen."""
+        return self.mode in (Mode.TENFOLD, Mode.THOUSANDFOLD)
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -127,7 +133,7 @@ class _Drawer:
             for leaf in self._leaves
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self._spec)
-        return Sample(args, kwargs, f"drawn({number}, {mode.value})")
+        return Sample(args, kwargs, f"drawn({number}, {mode.value})", mode)
 
     def _dynamic_sizes(self, example: list[torch.Tensor]) -> dict[str, list[int]]:
         sizes: dict[str, list[int]] = {}

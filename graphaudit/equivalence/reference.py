@@ -83,6 +83,18 @@ class Reference:
             return tally.verdict(time.perf_counter() - started, failure=str(failure))
         return tally.verdict(time.perf_counter() - started)
 
+    def answers(self, number: int) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+        """Inputs, eager's outputs, and the bounds on the outputs (float64, 0 for integers) of a sample, all flat."""
+        first = 0
+        for block in self._blocks():
+            count = len(block[0].rows) if block else len(self.samples)
+            if number < first + count:
+                outputs = self._outputs[number]
+                bounds = [_bound_of(expected, number - first, outputs[expected.slot]) for expected in block]
+                return self._inputs[number], outputs, bounds
+            first += count
+        raise IndexError(number)
+
     def _run_eager(self, sample: Sample) -> None:
         drawn = sample.family == "drawn"
         try:
@@ -191,13 +203,14 @@ class Reference:
 
     def _block(self, first: int, last: int) -> list[Expected]:
         block = []
+        far = tuple(s.is_far for s in self.samples[first:last])
         for slot, example in enumerate(self._outputs[first]):
             eager = [outputs[slot] for outputs in self._outputs[first:last]]
             shapes = [torch.view_as_real(t).shape if t.is_complex() else t.shape for t in eager]
             width = columns(shapes)
             rows = tuple(s.numel() // width for s in shapes)
             block.append(
-                Expected(slot, example.dtype, matrix(eager, width), self._best(slot, first, last, width), rows)
+                Expected(slot, example.dtype, matrix(eager, width), self._best(slot, first, last, width), rows, far)
             )
         return block
 
@@ -219,6 +232,13 @@ class Reference:
                 return None
             answers.append(answer)
         return matrix(answers, width)
+
+
+def _bound_of(expected: Expected, sample: int, output: torch.Tensor) -> torch.Tensor:
+    shape = torch.view_as_real(output).shape if output.is_complex() else output.shape
+    if not expected.is_float:
+        return torch.zeros(shape, dtype=torch.float64)
+    return expected.bound[expected.rows_of(sample)].reshape(shape)
 
 
 def _is_alike(was: Any, now: Any) -> bool:

@@ -18,6 +18,8 @@ from graphaudit.interface import Interface
 UNDECIDED_OWN = 0.02
 # Inputs drawn by the tool go far outside the policy's range, where a policy with sin() or floor() is all jumps.
 UNDECIDED_DRAWN = 0.5
+# At a jump, eager's other answer is itself rounded.
+TIE = 1.25
 
 # (sample, output) → how eager moves there; None where that cannot be found out.
 MovesOf = Callable[[int, int], Moves | None]
@@ -189,7 +191,7 @@ def _excused(
     moved = moves.moved.reshape(mismatch.shape)
     rounding = mismatch <= half_digits(real_dtype(expected.dtype)) * expected.scale[rows]
     accepted = rounding & (mismatch <= REFERENCE_ERROR * moved)
-    tied = ~accepted & (mismatch <= moved)
+    tied = ~accepted & (mismatch <= TIE * moved)
     return accepted | tied, tied
 
 

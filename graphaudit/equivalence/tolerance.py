@@ -16,6 +16,11 @@ rounds to another side of a step than float64), because a difference of more tha
 error. Without a float64 reference the bound is 128·eps·scale: the rounding error of a dot product grows as the square
 root of its length (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 2.8), and 128 is that of
 some sixteen thousand terms.
+
+Inputs drawn ten or a thousand times larger than any that were seen look for overflow, NaN, jumps and wrong branches,
+not for rounding: there a saturated gate multiplied by a huge state shows the absolute accuracy of a runtime's sigmoid
+(about 1e-7, whatever the result), which says nothing about the policy at work. On them the bound is at least
+`FAR`·sqrt(eps) of the largest output.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ import torch
 ROUNDING = 16.0  # eps of the output's dtype
 REFERENCE_ERROR = 8.0  # times what eager itself is off
 ROUNDING_ALONE = 128.0  # eps, where there is no float64 reference
+FAR = 0.125  # of half of the digits, on inputs far outside of what was seen
 MASK_CONSTANT = 2.0**12
 
 
@@ -74,6 +80,16 @@ def bounds(eager: torch.Tensor, double: torch.Tensor | None, usual: Typical, dty
     error = (eager - double).abs()
     rounding = torch.where(error <= half_digits(dtype) * scale, error, 0.0)  # NaN compares false
     return ROUNDING * info.eps * scale + REFERENCE_ERROR * torch.maximum(rounding, usual.noise) + info.tiny
+
+
+def far_bounds(eager: torch.Tensor, rows: Sequence[int], far: Sequence[bool], dtype: torch.dtype) -> torch.Tensor:
+    """The least bound of each row, (rows, 1): 0 but for the samples that are `far`."""
+    counted = torch.where(eager.abs() < MASK_CONSTANT, eager.abs(), 0.0)
+    least = [
+        part.max() * (FAR * half_digits(dtype)) if is_far and part.numel() else part.new_zeros(())
+        for part, is_far in zip(torch.split(counted, list(rows)), far)
+    ]
+    return torch.stack(least).repeat_interleave(torch.tensor(rows)).unsqueeze(1)
 
 
 def _usual(values: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
