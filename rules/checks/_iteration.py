@@ -47,6 +47,7 @@ def iterations(subject: Subject) -> Iterator[Iteration]:
         yield Iteration(place, seen[0], dynamic, dimension)
     for place, dimension in _ranges(subject, known):
         yield Iteration(place, "", True, dimension)
+    yield from _indexed(subject)
 
 
 def _dimension(known: Sizes | None, place: Place | None) -> str:
@@ -59,6 +60,22 @@ def _dimension(known: Sizes | None, place: Place | None) -> str:
             first = (s[0] for s in shapes if s and isinstance(s[0], str))
             return next(first, "")
     return ""
+
+
+def _indexed(subject: Subject) -> Iterator[Iteration]:
+    """Loops over a range whose variable indexes a buffer or parameter, as schedules of diffusion policies are read."""
+    import torch
+
+    for function in functions(subject.policy):
+        for loop in (n for n in ast.walk(function.tree) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)):
+            tables = (n for n in ast.walk(loop) if isinstance(n, ast.Subscript) and _names(n.slice, loop.target))
+            rows = [t.shape[0] for n in tables if isinstance(t := function.resolve(n.value), torch.Tensor) and t.dim()]
+            if rows:
+                yield Iteration(function.place(loop.iter), str(rows[0]), False)
+
+
+def _names(index: ast.AST, variable: ast.AST) -> bool:
+    return isinstance(index, ast.Name) and isinstance(variable, ast.Name) and index.id == variable.id
 
 
 def _ranges(subject: Subject, known: Sizes | None) -> Iterator[tuple[Place, str]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from graphaudit.findings import Severity
+from graphaudit.findings import Place, Severity
+from graphaudit.rules.checks._events import events
 from graphaudit.rules.checks._source import Function, functions
 
 if TYPE_CHECKING:
@@ -14,12 +16,24 @@ if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
     from graphaudit.capture import Event
 
-_HIDDEN = ("h", "c", "hx", "cx", "hidden", "memory", "carry", "recurrent", "lstm", "gru", "rnn")
+_HIDDEN = ("hidden", "memory", "carry", "recurrent", "lstm", "gru", "rnn")
+_SHORT = ("h", "c", "hx", "cx", "state")  # a state if it stands beside a recurrent layer
 
 
 def state_severity(subject: Subject, event: Event) -> Severity:
     """ERROR where a later result depends on what was written (a bundle would drop it), else WARNING."""
     return Severity.ERROR if matters(subject, event) else Severity.WARNING
+
+
+def writes(subject: Subject, *kinds: str) -> Iterator[tuple[Place | None, str, Severity]]:
+    """Every line that writes to state: place, the names of all that it writes to, and the worst severity of them."""
+    lines: dict[tuple[str, int] | None, list[Event]] = {}
+    for event in events(subject, *kinds):
+        key = (event.place.file, event.place.line) if event.place else None
+        lines.setdefault(key, []).append(event)
+    for found in lines.values():
+        names = ", ".join(sorted({e.detail for e in found}))
+        yield found[0].place, names, max((state_severity(subject, e) for e in found), key=lambda s: s.rank)
 
 
 def matters(subject: Subject, event: Event) -> bool:
@@ -42,11 +56,11 @@ def owner(policy_module: nn.Module, path: str) -> nn.Module | None:
 
 
 def is_hidden_state(subject: Subject, event: Event) -> bool:
-    """Whether what is written is a recurrent state: by its name, or as a tensor beside a recurrent cell."""
-    words = event.detail.rpartition(".")[2].strip("_").lower().split("_")
-    if any(w.rstrip("0123456789") in _HIDDEN for w in words):
+    """Whether what is written is a recurrent state: by its name, or by a short name beside a recurrent layer."""
+    words = [w.rstrip("0123456789") for w in event.detail.rpartition(".")[2].strip("_").lower().split("_")]
+    if any(w in _HIDDEN for w in words):
         return True
-    if subject.policy is None or words[-1] != "state":
+    if subject.policy is None or words[-1] not in _SHORT:
         return False
     from torch import nn
 

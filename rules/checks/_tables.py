@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphaudit.findings import Place
-from graphaudit.rules.checks._events import events
-from graphaudit.rules.checks._source import MISSING, Function, functions
+from graphaudit.rules.checks._numbers import readers
+from graphaudit.rules.checks._source import MISSING, Function
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -27,18 +27,14 @@ class Lookup:
 def lookups(subject: Subject) -> Iterator[Lookup]:
     """Every subscript of a Python container with a number that came out of a tensor."""
     seen: set[Place] = set()
-    for event in events(subject, "item", "tolist"):
-        for function in functions(subject.policy):
-            if event.place is None or not function.covers(event.place):
-                continue
-            names = _assigned(function.statement(event.place))
-            for node in ast.walk(function.tree):
-                if isinstance(node, ast.Subscript) and _reads(node.slice, names, event.place):
-                    place = function.place(node)
-                    table = _table(function, node.value)
-                    if table is not MISSING and place not in seen:
-                        seen.add(place)
-                        yield Lookup(place, ast.unparse(node.value), table)
+    for function, number, _ in readers(subject, "item", "tolist"):
+        for node in ast.walk(function.tree):
+            if isinstance(node, ast.Subscript) and any(n is number for n in ast.walk(node.slice)):
+                place = function.place(node)
+                table = _table(function, node.value)
+                if table is not MISSING and place not in seen:
+                    seen.add(place)
+                    yield Lookup(place, ast.unparse(node.value), table)
 
 
 def holds_modules(table: Any) -> bool:
@@ -48,23 +44,6 @@ def holds_modules(table: Any) -> bool:
     if isinstance(table, nn.Module):
         return True
     return any(isinstance(v, nn.Module) for v in (table.values() if isinstance(table, dict) else table))
-
-
-def _assigned(statement: ast.stmt | None) -> set[str]:
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    if isinstance(statement, ast.For):
-        targets = [statement.target]
-    return {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-
-
-def _reads(index: ast.AST, names: set[str], place: Place) -> bool:
-    """Whether an index is one of `names`, or holds the very expression at `place`."""
-    for node in ast.walk(index):
-        if isinstance(node, ast.Name) and node.id in names:
-            return True
-        if isinstance(node, ast.expr) and node.lineno == place.line and node.col_offset == place.column:
-            return True
-    return False
 
 
 def _table(function: Function, node: ast.AST) -> Any:

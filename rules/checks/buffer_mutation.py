@@ -42,9 +42,8 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import events
 from graphaudit.rules.checks._modules import training_modules
-from graphaudit.rules.checks._state import state_severity
+from graphaudit.rules.checks._state import writes
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -58,11 +57,10 @@ class BufferMutation(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every write to a buffer; what train mode would write is a note."""
-        for event in events(subject, "write-buffer"):
-            severity = state_severity(subject, event)
+        for place, names, severity in writes(subject, "write-buffer"):
             lost = "the next call depends on it" if severity is Severity.ERROR else "no result depends on it"
-            message = f"buffer {event.detail} is written; {lost}, and a model keeps no buffers between calls"
-            yield self.finding(message, place=event.place, severity=severity)
+            message = f"buffer {names} is written; {lost}, and a model keeps no buffers between calls"
+            yield self.finding(message, place=place, severity=severity)
         for name, module in training_modules(subject.policy):
             if _updates_statistics(module):
                 message = f"{name} would update its running statistics in train mode; it is deployed in eval mode"

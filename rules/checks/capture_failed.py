@@ -2,9 +2,9 @@
 
 ## What it does
 
-Reports each reason that stopped the capture, in `torch.export`'s own words, at the user's line. A reason whose line
-already has a finding that names the construct (a branch on a tensor, an `.item()`, NumPy) is left to that finding, so
-that one defect is not reported twice.
+Reports what stopped the capture, in `torch.export`'s own words, at the user's line. If a finding that names the
+construct (a branch on a tensor, an `.item()`, NumPy) already explains it, that finding is left to speak, so that one
+defect is not reported twice.
 
 ## Why it matters
 
@@ -45,6 +45,7 @@ from graphaudit.rules.checks._frozen import specialised_dimension
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
+    from graphaudit.capture import Blocker
 
 
 class CaptureFailed(Check):
@@ -54,14 +55,25 @@ class CaptureFailed(Check):
     remedy = "Write this line with tensor operations whose result does not depend on values that Python reads."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """One finding for each reason that no event at its line explains; one at least where there is none at all."""
+        """The reasons of a failed capture, unless one of them is explained: then its finding is the one to follow.
+
+        There is one reason for each way of capturing, and any of the ways is enough.
+        """
         if subject.capture is None or not failed(subject):
             return
         blockers = subject.capture.blockers
+        if any(_is_explained(subject, blocker) for blocker in blockers):
+            return
         for blocker in blockers:
-            known = explained(subject, blocker.place, EXPLAIN_FAILURE) or specialised_dimension(subject, blocker)
-            if not known:
-                evidence = Evidence(blocker.kind, "torch.export") if blocker.kind else None
-                yield self.finding(f"capture stops here: {blocker.reason}", place=blocker.place, evidence=evidence)
+            evidence = Evidence(blocker.kind, "torch.export") if blocker.kind else None
+            yield self.finding(f"capture stops here: {blocker.reason}", place=blocker.place, evidence=evidence)
         if not blockers and not any(events(subject, *EXPLAIN_FAILURE)):
             yield self.finding("capture failed, and torch.export gave no reason")
+
+
+def _is_explained(subject: Subject, blocker: Blocker) -> bool:
+    """Whether another finding speaks of the same: at its line, or of a value or a size that the reason names."""
+    if explained(subject, blocker.place, EXPLAIN_FAILURE) or specialised_dimension(subject, blocker):
+        return True
+    by_value = "data-dependent" in blocker.reason.lower() or "DataDependent" in blocker.kind
+    return by_value and any(events(subject, *EXPLAIN_FAILURE))

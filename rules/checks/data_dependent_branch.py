@@ -42,12 +42,14 @@ def forward(self, ranges):
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
 from graphaudit.rules.checks._events import events, unless_captured
+from graphaudit.rules.checks._numbers import readers
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -68,11 +70,17 @@ class DataDependentBranch(Check):
     remedy = "Compute both sides and select with torch.where, or use torch.cond."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """Every place where Python asks a tensor for its truth, loops and assertions apart."""
+        """Every place where Python asks a tensor, or a number made of one, for its truth; loops and asserts apart."""
         for event in events(subject, "bool"):
             if event.statement not in _ELSEWHERE:
                 message = f"{_describe(event.statement)} on the value of a tensor"
                 yield self.finding(message, place=event.place, severity=unless_captured(subject, event.place))
+        for function, number, _ in readers(subject, "item"):
+            for node in ast.walk(function.tree):
+                if isinstance(node, ast.If | ast.IfExp) and any(n is number for n in ast.walk(node.test)):
+                    place = function.place(node.test)
+                    message = f"{_describe('if')} on a number that came out of a tensor"
+                    yield self.finding(message, place=place, severity=unless_captured(subject, place))
 
 
 def _describe(statement: str) -> str:

@@ -62,5 +62,6 @@ class DataDependentShape(Check):
         """Every operator whose result's shape depended on values."""
         for event in events(subject, "data-shape"):
             severity = unless_captured(subject, event.place)
-            message = f"the values decide the shape of what {operator(event)} gives"
+            what = "indexing with a mask" if operator(event) == "bool-mask-index" else operator(event)
+            message = f"the values decide the shape of what {what} gives"
             yield self.finding(message, place=event.place, severity=severity)

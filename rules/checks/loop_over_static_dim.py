@@ -2,7 +2,8 @@
 
 ## What it does
 
-Names loops over the rows of a tensor whose number does not vary.
+Names loops over the rows of a tensor whose number does not vary: `for row in tensor`, and `for k in range(n)` where `k`
+indexes a buffer.
 
 ## Why it matters
 
@@ -60,4 +61,4 @@ class LoopOverStaticDim(Check):
         """Loops over the rows of a tensor whose number is fixed."""
         for loop in iterations(subject):
             if not loop.dynamic:
-                yield self.finding(f"this loop is unrolled {loop.length} times", place=loop.place)
+                yield self.finding(f"this loop over {loop.length} rows is unrolled", place=loop.place)

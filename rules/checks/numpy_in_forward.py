@@ -59,5 +59,5 @@ class NumpyInForward(Check):
             yield self.finding("a tensor becomes a NumPy array here", place=event.place, severity=severity)
         for event in events(subject, "numpy-random"):
             severity = draw_severity(subject, event.place, Severity.WARNING)
-            message = f"numpy.random {event.detail} draws once, at capture; the graph holds those numbers"
+            message = "numpy.random draws once, at capture; the graph holds those numbers"
             yield self.finding(message, place=event.place, severity=severity)

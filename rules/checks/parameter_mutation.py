@@ -39,8 +39,7 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import events
-from graphaudit.rules.checks._state import state_severity
+from graphaudit.rules.checks._state import writes
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -54,7 +53,6 @@ class ParameterMutation(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every write to a parameter."""
-        for event in events(subject, "write-parameter"):
-            severity = state_severity(subject, event)
-            message = f"parameter {event.detail} is written; a model keeps the weights of its export"
-            yield self.finding(message, place=event.place, severity=severity)
+        for place, names, severity in writes(subject, "write-parameter"):
+            message = f"parameter {names} is written; a model keeps the weights of its export"
+            yield self.finding(message, place=place, severity=severity)

@@ -53,12 +53,13 @@ class Parametrisation(Check):
         """One finding for each parametrised parameter."""
         if subject.policy is None:
             return
-        from torch.nn.utils import parametrize, spectral_norm, weight_norm
+        from torch.nn.utils import parametrize
+        from torch.nn.utils.spectral_norm import SpectralNorm
+        from torch.nn.utils.weight_norm import WeightNorm
 
-        old = (weight_norm.WeightNorm, spectral_norm.SpectralNorm)
         for name, module in subject.policy.module.named_modules():
             tensors = list(module.parametrizations) if parametrize.is_parametrized(module) else []  # type: ignore[arg-type]
-            tensors += [h.name for h in module._forward_pre_hooks.values() if isinstance(h, old)]  # type: ignore[attr-defined]
+            tensors += [h.name for h in module._forward_pre_hooks.values() if isinstance(h, WeightNorm | SpectralNorm)]  # type: ignore[attr-defined]
             for tensor in tensors:
                 path = f"{name}.{tensor}" if name else tensor
                 yield self.finding(f"{path} is recomputed in every call by a parametrisation", node=path)

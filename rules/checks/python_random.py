@@ -58,5 +58,5 @@ class PythonRandom(Check):
         """Every draw from Python's generator: an error where it was seen to matter, else a warning."""
         for event in events(subject, "python-random"):
             severity = draw_severity(subject, event.place, Severity.WARNING)
-            message = f"random.{event.detail} draws once, at capture; the graph holds that number"
+            message = "random draws once, at capture; the graph holds that number"
             yield self.finding(message, place=event.place, severity=severity)

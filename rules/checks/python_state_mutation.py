@@ -40,8 +40,8 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import events, frozen_at
-from graphaudit.rules.checks._state import state_severity
+from graphaudit.rules.checks._events import frozen_at
+from graphaudit.rules.checks._state import writes
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -55,8 +55,8 @@ class PythonStateMutation(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every attribute that a call changed."""
-        for event in events(subject, "write-attribute"):
-            severity = Severity.ERROR if frozen_at(subject, event.place) else state_severity(subject, event)
+        for place, names, worst in writes(subject, "write-attribute"):
+            severity = Severity.ERROR if frozen_at(subject, place) else worst
             lost = "the next call depends on it" if severity is Severity.ERROR else "no result depends on it"
-            message = f"attribute {event.detail} is changed; {lost}, and a model has no attributes"
-            yield self.finding(message, place=event.place, severity=severity)
+            message = f"attribute {names} is changed; {lost}, and a model has no attributes"
+            yield self.finding(message, place=place, severity=severity)

@@ -50,7 +50,7 @@ from graphaudit.rules.checks._events import DRAWS, draw_severity, events, operat
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
 
-_SOURCES = {"generator": "a torch.Generator", "python-random": "random", "numpy-random": "numpy.random"}
+_FOREIGN = {"python-random": "Python's random draws here", "numpy-random": "numpy.random draws here"}
 
 
 class RandomOp(Check):
@@ -63,8 +63,8 @@ class RandomOp(Check):
         """Every draw: an error where another seed changes the result, a note where it does not."""
         for event in events(subject, *DRAWS):
             severity = draw_severity(subject, event.place, Severity.NOTE)
-            source = _SOURCES.get(event.kind.value, "torch's generator")
-            message = f"{operator(event)} draws from {source}"
+            source = "a torch.Generator" if event.kind.value == "generator" else "torch's generator"
+            message = _FOREIGN.get(event.kind.value, f"{operator(event)} draws from {source}")
             if severity is Severity.NOTE:
                 message += "; the result is the same under every seed tried"
             yield self.finding(message, place=event.place, severity=severity)

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import EXPLAIN_FROZEN, explained, frozen
+from graphaudit.rules.checks._events import DRAWS, EXPLAIN_FROZEN, events, explained, frozen
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -56,9 +56,14 @@ class ValueFrozen(Check):
     remedy = "Compute the value with tensor operations, or make it an argument of forward."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """Frozen values whose line has no finding of its own; frozen sizes belong to other checks."""
+        """Frozen values that no other finding explains; frozen sizes belong to other checks."""
+        seen = subject.observation
+        drawn = seen is not None and seen.changes_with_seed and any(events(subject, *DRAWS))
         for value in frozen(subject):
-            if value.cause != "size" and not explained(subject, value.place, EXPLAIN_FROZEN):
+            known = explained(subject, value.place, EXPLAIN_FROZEN) or (value.cause == "seed" and drawn)
+            if value.cause != "size" and not known:
                 varied = _VARIED.get(value.cause, "in another capture")
-                message = f"the graph holds {value.was} as a constant; {varied} it is {value.became}"
+                message = f"the graph keeps {value.was} from the example; {varied} it is {value.became}"
+                if not value.node:  # the other capture failed altogether
+                    message = f"capture gives {value.was} for the example, but {varied} {value.became}"
                 yield self.finding(message, place=value.place, node=value.node)

@@ -55,5 +55,5 @@ class WallClock(Check):
         for event in events(subject, "clock"):
             severity = draw_severity(subject, event.place, Severity.WARNING)
             yield self.finding(
-                f"{event.detail}() becomes a constant of the graph", place=event.place, severity=severity
+                "this reading of the clock becomes a constant of the graph", place=event.place, severity=severity
             )
