@@ -1,0 +1,54 @@
+"""Runs the command line as users do, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+WALKER = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, obs):
+        return torch.tanh(self.layer(obs))
+
+def build():
+    torch.manual_seed(0)
+    return Net()
+
+def example_inputs():
+    return (torch.zeros(2, 3),)
+
+dynamic_shapes = ({0: "batch"},)
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """`run("audit", …)` in an empty folder with `walker.py`; fails on a traceback or more than two lines of error."""
+    (tmp_path / "walker.py").write_text(WALKER)
+
+    def command(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "graphaudit", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return command
