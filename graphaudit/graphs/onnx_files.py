@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import onnx
+if TYPE_CHECKING:
+    import onnx
 
 # Protobuf messages end at 2 GiB (https://protobuf.dev/programming-guides/proto-limits/); the graph needs room beside
 # the weights.

@@ -1,0 +1,84 @@
+"""Golden inputs and outputs: some samples with eager's answers, so that a bundle can be checked where it runs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from graphaudit.interface import Interface
+
+if TYPE_CHECKING:
+    from graphaudit.equivalence.reference import Reference
+
+Array = NDArray[Any]
+
+COUNT = 8
+LIMIT = 1 << 24  # elements; past that, the samples chosen so far have to do
+
+
+@dataclass(frozen=True)
+class Golden:
+    """One sample in the order of the interface: inputs, eager's outputs, and how far from those an output may be.
+
+    `bounds` are float64, of the outputs' shapes or broadcastable to them; 0 for integers.
+    """
+
+    inputs: Sequence[torch.Tensor]
+    outputs: Sequence[torch.Tensor]
+    bounds: Sequence[torch.Tensor]
+
+
+def choose_golden(reference: Reference, count: int = COUNT) -> list[Golden]:
+    """The example, and samples of each family in turn: the user's own inputs, and inputs drawn by the tool."""
+    families: dict[str, list[int]] = {}
+    for number, sample in enumerate(reference.samples):
+        families.setdefault(sample.family, []).append(number)
+    in_turn = [n for turn in zip_longest(*families.values()) for n in turn if n is not None]
+    chosen: list[Golden] = []
+    elements = 0
+    for number in sorted(in_turn[:count]):
+        golden = Golden(*reference.answers(number))
+        elements += sum(t.numel() for t in (*golden.inputs, *golden.outputs))
+        if chosen and elements > LIMIT:
+            break
+        chosen.append(golden)
+    return chosen
+
+
+def golden_arrays(interface: Interface, samples: Sequence[Golden], answers: Sequence[Sequence[torch.Tensor]]) -> bytes:
+    """The bytes of golden.npz: `0/in/obs`, `0/out/action`, `0/tolerance/action`, and so on for each sample.
+
+    `answers` are the bundle's own outputs, which its certificate accepts. Where an answer is accepted although it is
+    not within the bound (a tie that eager itself may break otherwise), the tolerance is its distance; where eager is
+    not finite and the answer is not the same, the tolerance is infinite. The same samples give the same bytes.
+    """
+    arrays: dict[str, Array] = {}
+    for number, (sample, given) in enumerate(zip(samples, answers, strict=True)):
+        for slot, tensor in zip(interface.inputs, sample.inputs, strict=True):
+            arrays[f"{number}/in/{slot.name}"] = _array(tensor)
+        for slot, eager, answer, bound in zip(interface.outputs, sample.outputs, given, sample.bounds, strict=True):
+            arrays[f"{number}/out/{slot.name}"] = _array(eager)
+            arrays[f"{number}/tolerance/{slot.name}"] = _tolerance(eager, answer, bound)
+    stream = io.BytesIO()
+    # numpy dates every member 1980-01-01 (zipfile's default for names), so the bytes depend on the arrays alone.
+    np.savez(stream, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the names for options
+    return stream.getvalue()
+
+
+def _tolerance(eager: torch.Tensor, answer: torch.Tensor, bound: torch.Tensor) -> Array:
+    wanted, given = eager.double(), answer.double()
+    distance = (given - wanted).abs()
+    same = (given == wanted) | (given.isnan() & wanted.isnan())
+    distance = torch.where(same, 0.0, torch.where(distance.isfinite(), distance, torch.inf))
+    return _array(torch.maximum(distance, bound.double().broadcast_to(distance.shape)))
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().numpy()
