@@ -6,12 +6,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from graphaudit.results import PassRow
+
 if TYPE_CHECKING:
     from graphaudit.capture import Capture, Observation
+    from graphaudit.export.translate import MissingTranslation
     from graphaudit.graphs.onnx_model import OnnxModel
     from graphaudit.graphs.view import GraphView
     from graphaudit.policy import Policy
     from graphaudit.rulebook import Rulebook
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why there is no model that runs: torch could not translate (`stage` is `export`), or ONNX Runtime, which checks
+    every model, could not load it (`runtime`). `missing` names the nodes at fault, where nodes are."""
+
+    stage: str
+    reason: str
+    missing: tuple[MissingTranslation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,8 @@ class Subject:
     capture      the outcome of capture; `capture.program` is None when it failed
     model        the ONNX model exported for the target; None when export was not reached or failed
     rulebook     the target and its rules; None when no target is involved
+    refusal      why `model` is None or does not run, where that was tried
+    rows         the steps of a rewrite so far, each with its verdict
     """
 
     policy: Policy | None = None
@@ -30,6 +45,8 @@ class Subject:
     capture: Capture | None = None
     model: OnnxModel | None = None
     rulebook: Rulebook | None = None
+    refusal: Refusal | None = None
+    rows: tuple[PassRow, ...] = ()
 
     @property
     def target(self) -> str | None:

@@ -119,7 +119,7 @@ def rewrite(
         from graphaudit.api import rewrite as run_rewrite
 
         report: Report = run_rewrite(
-            subject, target=target, output=output_folder, inputs=inputs, seed=seed, progress=progress
+            subject, target=target, output=output_folder, count=inputs, seed=seed, progress=progress
         )
     _print(report, output, verbose)
     return int(report.bundle is None or not all(report.fit.values()))

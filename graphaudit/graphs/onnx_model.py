@@ -22,10 +22,11 @@ class OnnxModel:
 
     proto: onnx.ModelProto
     places: dict[str, Place] = field(default_factory=dict)
+    name: str = "model"
 
     @classmethod
-    def from_proto(cls, proto: onnx.ModelProto) -> OnnxModel:
-        """Read the source lines out of the exporter's metadata."""
+    def from_proto(cls, proto: onnx.ModelProto, name: str = "model") -> OnnxModel:
+        """Read the source lines out of the exporter's metadata; `name` is how reports call the model."""
         places: dict[str, Place] = {}
         graphs = [proto.graph]
         while graphs:
@@ -35,7 +36,7 @@ class OnnxModel:
                 if place is not None:
                     places.update((name, place) for name in node.output)
                 graphs.extend(a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
-        return cls(proto, places)
+        return cls(proto, places, name)
 
     @property
     def opset(self) -> int:
@@ -50,4 +51,4 @@ class OnnxModel:
         """An independent copy."""
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
-        return OnnxModel(proto, dict(self.places))
+        return OnnxModel(proto, dict(self.places), self.name)

@@ -35,7 +35,7 @@ def load_onnx(path: str | Path) -> OnnxModel:
             onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, OSError, ValueError, RuntimeError) as error:
         raise _damaged(file, one_line(str(error))) from error
-    return OnnxModel.from_proto(model)
+    return OnnxModel.from_proto(model, str(path))
 
 
 def _parse(file: Path) -> onnx.ModelProto:

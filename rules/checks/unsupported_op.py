@@ -4,7 +4,7 @@
 
 Asks the target's rulebook about every node of the ONNX model, subgraphs included: is there such an operator at the
 model's opset, with these dtypes and attributes? Reports the nodes for which the answer is no, with the fact and its
-source.
+source. Before that, it reports every ATen operator that torch's exporter cannot translate to ONNX at all.
 
 ## Why it matters
 
@@ -41,7 +41,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
-from graphaudit.findings import Finding, Severity
+from graphaudit.findings import Evidence, Finding, Severity
 from graphaudit.rules.checks._nodes import judged, spelled
 
 if TYPE_CHECKING:
@@ -55,9 +55,16 @@ class UnsupportedOp(Check):
     remedy = "Rewrite the line with operators that the target takes, or choose another target."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """Every ONNX node that the rulebook refuses."""
+        """Every ATen op that torch cannot translate to ONNX, and every ONNX node that the rulebook refuses."""
         from graphaudit.rulebook import Support
 
+        for lost in subject.refusal.missing if subject.refusal else ():
+            yield self.finding(
+                f"{lost.op} has no ONNX translation: {lost.message}",
+                place=lost.place,
+                node=lost.node,
+                evidence=Evidence("torch.onnx's registry of translations", "the installed torch and onnxscript"),
+            )
         for node, answer in judged(subject, Support.UNSUPPORTED):
             yield self.finding(
                 f"{spelled(node)} does not run: {'; '.join(answer.reasons)}",
