@@ -14,6 +14,7 @@ from graphaudit.errors import PolicyError
 from graphaudit.text import one_line
 
 if TYPE_CHECKING:
+    from graphaudit.report.progress import Progress
     from graphaudit.results import Report
 
 # Both are frozen; a default in a signature is made once.
@@ -70,7 +71,8 @@ def audit(
     """
     names = target or ["onnxruntime"]
     with streams.working(debug=output.debug) as progress:
-        subject = _load(policy, names, options, progress)
+        _prepare(names, progress)
+        subject = _load(policy, options, progress)
         from graphaudit.api import audit as run_audit
 
         report: Report = run_audit(subject, target=names, progress=progress)
@@ -115,7 +117,8 @@ def rewrite(
             f"{one_line(policy)} is an ONNX file, which can only be audited", "Name the policy it was made of."
         )
     with streams.working(debug=output.debug) as progress:
-        subject = _load(policy, [target], options, progress)
+        _prepare([target], progress, output_folder)
+        subject = _load(policy, options, progress)
         from graphaudit.api import rewrite as run_rewrite
 
         report: Report = run_rewrite(
@@ -186,8 +189,8 @@ def targets(*, output: Output = OUTPUT) -> int:
     return 0
 
 
-def _load(policy: str, target_names: list[str], options: PolicyOptions, progress: Any) -> Any:
-    """The policy or ONNX model, after what is cheap to check has been checked."""
+def _prepare(target_names: list[str], progress: Progress | None, output: Path | None = None) -> None:
+    """Check what is cheap to check, then import torch."""
     from graphaudit.host import import_torch
     from graphaudit.rulebook import load_rulebook
 
@@ -196,6 +199,14 @@ def _load(policy: str, target_names: list[str], options: PolicyOptions, progress
     if progress:
         progress("importing torch")
     import_torch()
+    if output is not None:
+        from graphaudit.export.bundle import check_output
+
+        check_output(output)
+
+
+def _load(policy: str, options: PolicyOptions, progress: Progress | None) -> Any:
+    """The policy, or the ONNX model."""
     if progress:
         progress(f"loading {policy}")
     if policy.lower().endswith(".onnx"):

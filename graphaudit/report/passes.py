@@ -31,6 +31,11 @@ def pass_rows(console: Console, rows: Sequence[PassRow], verbose: bool) -> Itera
         yield Text(f"{counted(idle, others, others + 'es')} had nothing to do", "dim")
 
 
+def difference(value: float) -> str:
+    """`2.4e-07`; `0` for none at all."""
+    return f"{value:.1e}" if value else "0"
+
+
 def duration(seconds: float) -> str:
     """`31 ms`, `2.4 s`, `3 min 20 s`."""
     if seconds < 0.9995:
@@ -59,11 +64,12 @@ def _cell(row: PassRow, title: str) -> Text:
     if title == "pass":
         return text(row.name)
     if title == "changed":
-        return text("" if row.level == "export" else counted(row.changed, "node") if row.changed else "nothing")
+        # Capture and export are steps to check, not rewrites: they have no nodes to count.
+        return text(counted(row.changed, "node") if row.changed else "" if row.verdict else "nothing")
     if title == "time":
         return text(duration(row.seconds))
     if title == "worst |Δ|":
-        return text(f"{row.verdict.worst_abs:.1e}" if row.verdict else "")
+        return text(difference(row.verdict.worst_abs) if row.verdict else "")
     if row.verdict is None:
         return text("rolled back" if row.rolled_back else "", "red")
     if row.rolled_back or not row.verdict.holds:

@@ -11,7 +11,9 @@ from graphaudit.report.diagnostics import diagnostics, tally
 from graphaudit.report.layout import columns, hanging, print_lines, text
 from graphaudit.report.passes import pass_rows
 from graphaudit.results import CaptureSummary, PolicySummary, Report
-from graphaudit.text import counted
+from graphaudit.text import counted, shown_path
+
+_ALIGNED_NAME = 32  # longer names would push what stands in the second line too far away
 
 
 def print_report(report: Report, console: Console, *, verbose: bool = False) -> None:
@@ -40,11 +42,17 @@ def _header(console: Console, report: Report) -> Iterator[Text]:
         [Text("capture", "bold"), text(report.capture.method or "failed"), text(_control_flow(report.capture))],
     ]
     lines = columns(rows, gap=3)
-    if max(line.cell_len for line in lines) <= console.width:
+    if max(line.cell_len for line in lines) <= console.width and rows[0][1].cell_len <= _ALIGNED_NAME:
         yield from lines
         return
     for label, name, details in rows:
-        yield from hanging(console, label + Text(" " * (10 - label.cell_len)), name)
+        label.pad_right(10 - label.cell_len)
+        line = label + name + Text("   ") + details
+        if line.cell_len <= console.width:
+            line.rstrip()
+            yield line
+            continue
+        yield from hanging(console, label, name)
         if details.plain:
             yield from hanging(console, Text(" " * 10), details)
 
@@ -66,7 +74,7 @@ def _closing(console: Console, report: Report) -> Iterator[Text]:
     good = bool(report.fit) and all(report.fit.values()) and (report.command != "rewrite" or report.bundle is not None)
     style = "bold green" if good else "bold red"
     statement = report.statement or _fitness(report)
-    head = text(f"{report.bundle.rstrip('/')}/", "bold") + Text("   ") if report.bundle else Text()
+    head = text(f"{shown_path(report.bundle.rstrip('/'))}/", "bold") + Text("   ") if report.bundle else Text()
     yield from hanging(console, head, text(statement, style), indent=4)
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from graphaudit.report.layout import columns, hanging, print_lines, text
+from graphaudit.report.passes import difference
 from graphaudit.text import counted, shown_path
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def _lines(verification: Verification, bundle: str, console: Console) -> Iterato
         [
             text(o.name),
             text("agrees", "green") if o.ok else text("differs", "bold red"),
-            text(f"{o.worst_abs:.1e}"),
+            text(difference(o.worst_abs)),
             text(f"{o.tolerance:.1e}"),
         ]
         for o in verification.outputs

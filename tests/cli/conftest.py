@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from graphaudit.cli import main
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 WALKER = """
@@ -50,5 +52,20 @@ def run(tmp_path: Path) -> Run:
             timeout=timeout,
             check=False,
         )
+
+    return command
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """As `run`, in this process: for what needs no process of its own, which takes seconds to import torch."""
+    (tmp_path / "walker.py").write_text(WALKER)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        capfd.readouterr()
+        status = main(arguments)
+        out, err = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, status, out, err)
 
     return command

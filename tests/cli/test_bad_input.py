@@ -48,7 +48,7 @@ def noisy():
 
 
 @pytest.fixture
-def policies(run: Run, tmp_path: Path) -> Path:
+def policies(tmp_path: Path) -> Path:
     """`walker.py` with many ways to go wrong beside `build`."""
     file = tmp_path / "walker.py"
     file.write_text(WALKER + MODULES)
@@ -94,25 +94,25 @@ REWRITE = ("--target", "onnxruntime", "--output", "out")
         ("nothing", ["does not name a policy"]),
     ],
 )
-def test_policies_that_cannot_be_loaded(run: Run, policies: Path, policy: str, expected: list[str]) -> None:
-    assert_refused(run("rewrite", policy, *REWRITE), policies.parent, *expected)
+def test_policies_that_cannot_be_loaded(here: Run, policies: Path, policy: str, expected: list[str]) -> None:
+    assert_refused(here("rewrite", policy, *REWRITE), policies.parent, *expected)
 
 
-def test_example_inputs_that_do_not_fit(run: Run, policies: Path) -> None:
-    done = run("rewrite", "walker.py:build", *REWRITE, "--example-inputs", "one_tensor")
+def test_example_inputs_that_do_not_fit(here: Run, policies: Path) -> None:
+    done = here("rewrite", "walker.py:build", *REWRITE, "--example-inputs", "one_tensor")
     assert_refused(done, policies.parent, "single tensor", "`(x,)`")
-    done = run("rewrite", "walker.py:build", *REWRITE, "--example-inputs", "one_tenser")
+    done = here("rewrite", "walker.py:build", *REWRITE, "--example-inputs", "one_tenser")
     assert_refused(done, policies.parent, "has no 'one_tenser'", "'one_tensor'")
 
 
-def test_unknown_targets(run: Run, policies: Path) -> None:
-    done = run("rewrite", "walker.py:build", "--target", "onnxruntme", "--output", "out")
+def test_unknown_targets(here: Run, policies: Path) -> None:
+    done = here("rewrite", "walker.py:build", "--target", "onnxruntme", "--output", "out")
     assert_refused(done, policies.parent, "'onnxruntme'", "Did you mean onnxruntime")
-    assert_refused(run("audit", "walker.py:build", "--target", "ascend"), policies.parent, "'ascend'")
+    assert_refused(here("audit", "walker.py:build", "--target", "ascend"), policies.parent, "'ascend'")
 
 
-def test_errors_in_json(run: Run, policies: Path) -> None:
-    done = run("rewrite", "walker.py:broken", *REWRITE, "--format", "json")
+def test_errors_in_json(here: Run, policies: Path) -> None:
+    done = here("rewrite", "walker.py:broken", *REWRITE, "--format", "json")
     assert done.returncode == 2
     document = json.loads(done.stdout)
     assert "KeyError" in document["error"]["message"]
@@ -136,37 +136,37 @@ def small_model(*, external: str | None = None) -> onnx.ModelProto:
         (small_model(external="../secret").SerializeToString(), "outside the model's folder"),
     ],
 )
-def test_onnx_files_that_cannot_be_read(run: Run, tmp_path: Path, content: bytes, expected: str) -> None:
+def test_onnx_files_that_cannot_be_read(here: Run, tmp_path: Path, content: bytes, expected: str) -> None:
     (tmp_path / "model.onnx").write_bytes(content)
-    assert_refused(run("audit", "model.onnx"), tmp_path, expected)
+    assert_refused(here("audit", "model.onnx"), tmp_path, expected)
 
 
-def test_onnx_files_cannot_be_rewritten_yet(run: Run, tmp_path: Path) -> None:
+def test_onnx_files_cannot_be_rewritten_yet(here: Run, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(small_model().SerializeToString())
-    assert_refused(run("rewrite", "model.onnx", *REWRITE), tmp_path, "can only be audited")
+    assert_refused(here("rewrite", "model.onnx", *REWRITE), tmp_path, "can only be audited")
 
 
-def test_archives_need_trust(run: Run, tmp_path: Path) -> None:
+def test_archives_need_trust(here: Run, tmp_path: Path) -> None:
     import zipfile
 
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("data", "{}")
         archive.writestr("policy.pth", b"")
-    assert_refused(run("audit", "model.zip"), tmp_path, "unpickles", "--trust")
+    assert_refused(here("audit", "model.zip"), tmp_path, "unpickles", "--trust")
 
 
-def test_a_folder_that_is_something_else_is_left_alone(run: Run, tmp_path: Path) -> None:
+def test_a_folder_that_is_something_else_is_left_alone(here: Run, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "thesis.tex").write_text("years of work")
-    done = run("rewrite", "walker.py:build", "--target", "onnxruntime", "--output", "taken")
+    done = here("rewrite", "walker.py:build", "--target", "onnxruntime", "--output", "taken")
     assert_refused(done, tmp_path, "taken")
     assert [p.name for p in taken.iterdir()] == ["thesis.tex"]
 
 
-def test_a_file_in_the_place_of_the_folder_is_left_alone(run: Run, tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_is_left_alone(here: Run, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("years of work")
-    done = run("rewrite", "walker.py:build", "--target", "onnxruntime", "--output", "taken")
+    done = here("rewrite", "walker.py:build", "--target", "onnxruntime", "--output", "taken")
     assert_refused(done, tmp_path, "taken")
     assert (tmp_path / "taken").read_text() == "years of work"
 
@@ -181,10 +181,10 @@ def test_a_disk_that_takes_no_more(run: Run, tmp_path: Path) -> None:
     assert_refused(done, tmp_path, "out")
 
 
-def test_verify_wants_a_bundle(run: Run, tmp_path: Path) -> None:
-    assert_refused(run("verify", "missing"), tmp_path, "missing")
+def test_verify_wants_a_bundle(here: Run, tmp_path: Path) -> None:
+    assert_refused(here("verify", "missing"), tmp_path, "missing")
     (tmp_path / "taken").mkdir()
-    assert_refused(run("verify", "taken"), tmp_path, "taken")
+    assert_refused(here("verify", "taken"), tmp_path, "taken")
 
 
 def test_a_policy_that_prints_leaves_standard_output_alone(run: Run, policies: Path) -> None:

@@ -40,32 +40,32 @@ def test_targets_imports_no_torch() -> None:
     assert "torch" not in imported("targets")
 
 
-def test_help_names_every_command_and_the_exit_status(run: Run) -> None:
-    text = run("--help").stdout
+def test_help_names_every_command_and_the_exit_status(here: Run) -> None:
+    text = here("--help").stdout
     for word in ("audit", "rewrite", "verify", "explain", "targets", "Exit status", "file.py:NAME"):
         assert word in text
-    options = run("rewrite", "--help").stdout
+    options = here("rewrite", "--help").stdout
     for option in ("--target", "--output", "--format", "--inputs", "--seed", "--trust", "--debug", "--example-inputs"):
         assert option in options
 
 
-def test_targets_lists_names_facts_and_dates(run: Run) -> None:
-    text = run("targets").stdout
+def test_targets_lists_names_facts_and_dates(here: Run) -> None:
+    text = here("targets").stdout
     for target in ("onnx", "onnxruntime"):
         assert f"\n{target} " in text
-    document = json.loads(run("targets", "--format", "json").stdout)
+    document = json.loads(here("targets", "--format", "json").stdout)
     names = [t["name"] for t in document]
     assert {"onnx", "onnxruntime"} <= set(names)
     assert names == sorted(names)
     assert all(t["facts"] and t["opset"] for t in document)
 
 
-def test_explain_speaks_json_too(run: Run) -> None:
+def test_explain_speaks_json_too(here: Run) -> None:
     name, check = next(iter(checks().items()))
-    document = json.loads(run("explain", check.code, "--format", "json").stdout)
+    document = json.loads(here("explain", check.code, "--format", "json").stdout)
     assert document["name"] == name
     assert document["text"] == check.explanation()
-    assert [e["name"] for e in json.loads(run("explain", "--format=json").stdout)] == list(checks())
+    assert [e["name"] for e in json.loads(here("explain", "--format=json").stdout)] == list(checks())
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_explain_speaks_json_too(run: Run) -> None:
     ],
 )
 def test_bad_arguments_give_status_2_and_two_lines(
-    run: Run, tmp_path: Path, arguments: list[str], message: str
+    here: Run, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    done = run(*arguments)
+    done = here(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert message in done.stderr
@@ -95,9 +95,9 @@ def test_bad_arguments_give_status_2_and_two_lines(
     assert not (tmp_path / "o").exists()
 
 
-def test_errors_are_json_when_json_was_asked_for(run: Run) -> None:
+def test_errors_are_json_when_json_was_asked_for(here: Run) -> None:
     for arguments in (["audit", "--format", "json"], ["explain", "qqq", "--format=json"], ["x", "--format", "json"]):
-        done = run(*arguments)
+        done = here(*arguments)
         assert done.returncode == 2
         document = json.loads(done.stdout)
         assert set(document) == {"error"}

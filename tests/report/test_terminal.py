@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def test_the_underline_stands_under_tabs_and_wide_characters(source: str, line: 
 def test_long_lines_are_cut_around_what_is_marked(source: str, width: int, column: int, end: int) -> None:
     raw = SOURCE.splitlines()[6]
     lines = block(printed(report([finding(source, 7, column=column, end_column=end)]), width), "warning")
-    shown, mark = next((a, b) for a, b in zip(lines, lines[1:], strict=False) if "^" in b)
+    shown, mark = next((a, b) for a, b in pairwise(lines) if "^" in b)
     assert max(map(cell_len, (shown, mark))) <= width
     marked = shown[mark.index("^") : mark.rindex("^") + 1]
     assert raw[column:end].startswith(marked.rstrip("…"))
