@@ -41,14 +41,14 @@ class Kernel:
     def matches(self, signature: Signature, node: Node) -> bool | None:
         """Whether the dtypes fit; None where one that matters is not known."""
         sure = True
-        for parameter, value in signature.bound(node):
+        for parameter, dtype in signature.dtypes(node):
             for name in (parameter.variable, parameter.name):
                 allowed = self.types.get(name)
                 if allowed is None:
                     continue
-                if value.dtype is None:
+                if dtype is None:
                     sure = sure and signature.types[parameter.variable] <= allowed
-                elif value.dtype not in allowed:
+                elif dtype not in allowed:
                     return False
         return True if sure else None
 
@@ -108,10 +108,22 @@ class KernelRules:
             if wide is not None and self._match(signature, wide):
                 rule = f"{node.op}({signature.since}) has no float16 {self._where}"
                 return self._say(Support.LIMITED, f"{rule}; it is computed in float32 between casts")
-        dtypes = ", ".join(sorted({v.dtype or "?" for _, v in signature.bound(node)}))
-        known = self._known_dtypes(signature)
-        offer = f"; there are kernels for {known}" if known else ""
-        return self._say(Support.UNSUPPORTED, f"{node.op}({signature.since}) has no {self._where} for {dtypes}{offer}")
+        return self._say(Support.UNSUPPORTED, self._lack(signature, node))
+
+    def _lack(self, signature: Signature, node: Node) -> str:
+        """Which dtypes no kernel takes, and which ones some kernel takes in their place."""
+        missing = f"{node.op}({signature.since}) has no {self._where}"
+        kernels = [k for k in self._kernels.get((signature.domain, signature.op), ()) if k.implements(signature.since)]
+        if not kernels:
+            return missing
+        for parameter, dtype in signature.dtypes(node):
+            offered = [k.types.get(parameter.variable) or k.types.get(parameter.name) for k in kernels]
+            taken = frozenset().union(*(o for o in offered if o))
+            if None not in offered and dtype not in taken:
+                plain = ", ".join(sorted(d for d in taken if "(" not in d))
+                return f"{missing} for {dtype}; there are kernels for {plain}"
+        given = ", ".join(dict.fromkeys(dtype or "?" for _, dtype in signature.dtypes(node)))
+        return f"{missing} for this combination of dtypes ({given})"
 
     def _judge_function(self, node: Node) -> Answer:
         name = f"{node.op} has no {self._where} of its own"
@@ -156,11 +168,6 @@ class KernelRules:
                     return True
                 found = None if match is None else found
         return found
-
-    def _known_dtypes(self, signature: Signature) -> str:
-        variable = signature.inputs[0].variable if signature.inputs else ""
-        kernels = [k for k in self._kernels.get((signature.domain, signature.op), ()) if k.implements(signature.since)]
-        return ", ".join(sorted({d for k in kernels for d in k.types.get(variable, ()) if "(" not in d}))
 
     def _say(self, support: Support, *rules: str) -> Answer:
         evidence = Evidence(rules[0], self.facts)

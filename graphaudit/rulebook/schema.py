@@ -153,10 +153,10 @@ def validate(complete: TargetFile, file: str) -> None:
     if complete.source is UNSET:
         faults.append("no `source` says which kind of source answers")
     faults += [f"property `{name}` is missing" for name in ("opset", "max_opset") if name not in complete.properties]
+    faults += [f"property `{name}` is no field of Target" for name in complete.properties if name not in _PROPERTIES]
     for where, names in _citations(complete):
-        faults += [
-            f"{where} cites {n!r}, which `sources` does not list" for n in names if not _known(n, complete.sources)
-        ]
+        unknown = [name for name in names if not _known(name, complete.sources)]
+        faults += [f"{where} cites {name!r}, which `sources` does not list" for name in unknown]
     for name, op in complete.ops.items():
         if op.opsets is UNSET:
             faults.append(f"ops.{name} has no `opsets`")

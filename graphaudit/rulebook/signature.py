@@ -51,6 +51,13 @@ class Signature:
                 if value is not None and value.name and parameters:
                     yield parameters[min(index, len(parameters) - 1)], value
 
+    def dtypes(self, node: Node) -> Iterator[tuple[Parameter, str | None]]:
+        """The dtype of every input and output, where need be from another one of the same type variable."""
+        bound = list(self.bound(node))
+        known = {p.variable: v.dtype for p, v in bound if v.dtype is not None and p.homogeneous}
+        for parameter, value in bound:
+            yield parameter, value.dtype or (known.get(parameter.variable) if parameter.homogeneous else None)
+
     def misfit(self, node: Node) -> str | None:
         """Why the node is not valid under this schema, or None."""
         if self.deprecated:
