@@ -22,7 +22,6 @@ EXPLAIN_FAILURE = (
     "item",
     "tolist",
     "numpy",
-    "rebuilt",
     "validation",
     "data-shape",
     "gradient",
@@ -31,7 +30,7 @@ EXPLAIN_FAILURE = (
     "packed",
 )
 # Kinds whose own check reports an error at their line whenever capture froze a value there.
-EXPLAIN_FROZEN = (*EXPLAIN_FAILURE, "python-random", "numpy-random", "clock", "write-attribute")
+EXPLAIN_FROZEN = (*EXPLAIN_FAILURE, "rebuilt", "python-random", "numpy-random", "clock", "write-attribute")
 
 DRAWS = ("random", "generator", "python-random", "numpy-random")
 

@@ -85,7 +85,8 @@ def describe(values: torch.Tensor | None) -> str:
     """One number where all are the same, else a short list."""
     if values is None:
         return "nothing"
-    numbers = [f"{v:.4g}" for v in values.flatten().tolist()]
+    least = 1e-6 * max(1.0, float(values[values.isfinite()].abs().max())) if bool(values.isfinite().any()) else 0.0
+    numbers = [f"{v:.4g}" if abs(v) > least else "0" for v in values.flatten().tolist()]
     if len(set(numbers)) == 1:
         return numbers[0]
     return f"[{', '.join(numbers[:6])}{', …' if len(numbers) > 6 else ''}]"

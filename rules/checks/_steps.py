@@ -187,6 +187,7 @@ def _inner_module(module: nn.Module, reference: nn.Module) -> nn.Module | None:
     import torch
 
     wanted = module.state_dict()
+    part: nn.Module
     for path, part in reference.named_modules():
         state = part.state_dict()
         is_alike = path and type(part) is type(module) and state.keys() == wanted.keys()
