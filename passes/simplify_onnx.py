@@ -1,8 +1,11 @@
-"""Fold constants and fuse operators of an ONNX graph with onnxsim, until it has nothing more to say.
+"""Fold constants and merge operators of an ONNX graph with onnxsim, until it has nothing more to say.
 
-    Before  BatchNormalization(Conv(x, w, b))    Mul(x, Add(one, one))
-    After   Conv(x, w', b')                      Mul(x, two)
+    Before  Mul(x, Add(one, one))    Transpose(Transpose(x))    Where(Not(c), a, b)
+    After   Mul(x, two)              Transpose(x)               Where(c, b, a)
 
+- Not the rewrites that move rounding or ties. Batch norm and log-softmax have passes of their own, with conditions and
+  a verdict of their own; MatMul + Add → Gemm lets rows that are equal differ in the last bit, and argmax with them;
+  argmax(sigmoid(x)) → argmax(x) finds a winner where sigmoid has saturated and eager takes the first.
 - Not for graphs that draw random numbers: onnxsim merges two draws of the same shape into one.
 - Not for weights over 2 GB, which onnxsim cannot take in memory.
 - Constants over 1 MB are not folded, so that the model does not grow by tensors that are cheap to compute.
@@ -24,6 +27,13 @@ from graphaudit.rewrite.base import Level, Pass, PassResult, Site
 from graphaudit.rulebook.target import Target
 
 _RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+_SKIPPED = [
+    "eliminate_nop_monotone_argmax",
+    "fuse_bn_into_conv",
+    "fuse_consecutive_log_softmax",
+    "fuse_matmul_add_bias_into_gemm",
+    "fuse_matmul_add_bias_into_gemm_batched",
+]
 _ROUNDS = 4  # onnxsim iterates by itself; a second round rarely finds anything
 
 
@@ -71,7 +81,7 @@ def _simplify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto | None, str]:
 
     try:
         with quiet(native=True):
-            simplified, ok = onnxsim.simplify(proto, tensor_size_threshold="1MB")
+            simplified, ok = onnxsim.simplify(proto, skipped_optimizers=list(_SKIPPED), tensor_size_threshold="1MB")
     except Exception as error:  # onnxsim and its C++ core raise errors of every kind
         return None, f"onnxsim failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
     if not ok:

@@ -60,6 +60,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
         result = OnnxModel.from_proto(ir.to_proto(model))
     if result.opset != target.opset:
         raise ExportRefused(f"torch exports this policy at opset {result.opset}, not at {target.opset}")
+    _fill_places(result, program)
     strip_metadata(result)
     return result
 
@@ -79,6 +80,17 @@ def strip_metadata(model: OnnxModel) -> None:
             node.ClearField("metadata_props")
             node.ClearField("doc_string")
             pending.extend(a.g for a in node.attribute if a.HasField("g"))
+
+
+def _fill_places(model: OnnxModel, program: Program) -> None:
+    """Places for nodes of the exporter's optimiser, which names their values after FX nodes (`split_split_0`)."""
+    known = {node.name: place for node in program.graph.nodes if (place := program.place(node)) is not None}
+    for node in model.proto.graph.node:
+        if model.place(node) is None:
+            stems = (name[:end] for name in node.output for end in range(len(name), 0, -1))
+            found = next((known[stem] for stem in stems if stem in known), None)
+            if found is not None:
+                model.places.update((name, found) for name in node.output)
 
 
 def _translate(program: Program, opset: int) -> ir.Model:
