@@ -106,16 +106,21 @@ def _ancestors(nodes: list[object]) -> set[str]:
 
 
 def _reads(own: list[Function], attribute: str) -> tuple[bool, bool] | None:
-    """(whether the functions read the attribute at all, whether one reads it before it writes it); None: no mention."""
+    """(whether the functions read the attribute at all, whether one reads it before it writes it); None: no mention.
+
+    A function that only reads says nothing of the order: what it reads may have been written in the same call.
+    """
     ever, before, mentioned = False, False, False
     for function in own:
-        wrote = False
-        for node, kind in sorted(_mentions(function, attribute), key=lambda m: (m[0].lineno, m[1] != "read")):
-            mentioned = True
-            if kind == "read":
-                ever, before = True, before or not wrote
-            elif kind == "write" and node in _unconditional(function):
-                wrote = True
+        found = sorted(_mentions(function, attribute), key=lambda m: (m[0].lineno, m[1] != "read"))
+        mentioned = mentioned or bool(found)
+        always = _unconditional(function)
+        first_write = next(
+            (i for i, (node, kind) in enumerate(found) if kind == "write" and node in always), len(found)
+        )
+        ever = ever or any(kind == "read" for _, kind in found)
+        if any(kind != "read" for _, kind in found):
+            before = before or any(kind == "read" for _, kind in found[:first_write])
     return (ever, before) if mentioned else None
 
 

@@ -46,7 +46,7 @@ def test_explanation(check: type[Check]) -> None:
     sections = dict(zip(HEADINGS, re.split(r"^## .*$", text, flags=re.MULTILINE)[1:]))
     assert all(section.strip() for section in sections.values())
     assert "```" in sections["Example"]
-    assert re.search(r"https?://|\binstalled\b|[\w-]+/[\w-]+", sections["References"])
+    assert sections["References"].strip().startswith("- ")
 
 
 def test_importing_all_checks_needs_no_torch() -> None:

@@ -219,3 +219,21 @@ def test_constants_made_in_forward_are_no_finding() -> None:
 def test_clock() -> None:
     assert said(observed(event("clock", "time")), "wall-clock") == [("wall-clock", "warning")]
     assert said(observed(event("clock", "time"), between_calls=True), "wall-clock") == [("wall-clock", "error")]
+
+
+class Plans(nn.Module):
+    def __init__(self, long: int):
+        super().__init__()
+        self.short, self.long = nn.Linear(4, 4), nn.Linear(4, long)
+
+    def forward(self, obs):
+        return self.short(obs) if obs[0, 0] > 0 else self.long(obs)
+
+
+def test_sides_of_different_shapes() -> None:
+    name = "branch-output-shapes-differ"
+    args = (torch.ones(1, 4),)
+    (found,) = findings(audited(Plans(8), args, lambda seed: (args[0] * (-1) ** seed,), capturing=False), name)
+    assert found.severity == "error" and "(1, 4)" in found.message and "(1, 8)" in found.message
+    assert said(audited(Plans(4), args, lambda seed: (args[0] * (-1) ** seed,), capturing=False), name) == []
+    assert said(audited(Plans(8), args, lambda seed: args, capturing=False), name) == []

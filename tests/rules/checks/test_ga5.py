@@ -77,6 +77,31 @@ def test_attributes() -> None:
     assert said(audited(Logged(), OBS), "python-state-mutation") == [("python-state-mutation", "warning")]
 
 
+class Split(Attributes):
+    """Writes in one function and reads in another, within one call."""
+
+    def update(self, obs):
+        self.last = obs * 2
+
+    def forward(self, obs):
+        self.update(obs)
+        return self.last + 1
+
+
+class Rare(Attributes):
+    """The state decides only after a hundred calls, which no observation sees."""
+
+    def forward(self, obs):
+        self.t += 1
+        return obs * 0 if self.t > 100 else obs
+
+
+def test_reading_in_the_same_call_is_no_state_and_a_rare_reading_is() -> None:
+    name = "python-state-mutation"
+    assert said(audited(Split(), OBS, capturing=False), name) == [(name, "warning")]
+    assert said(audited(Rare(), OBS, capturing=False), name) == [(name, "error")]
+
+
 class Hidden(Attributes):
     def __init__(self):
         super().__init__()
