@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from graphaudit.findings import Evidence, Finding, Severity
-from graphaudit.report.layout import hanging, text
+from graphaudit.report.layout import hanging, joined, text
 from graphaudit.report.source import excerpt
 from graphaudit.text import counted, shown_path
 
@@ -76,18 +76,18 @@ def _grouped(findings: Sequence[Finding]) -> list[_Group]:
 def _in_full(console: Console, group: _Group, ran: set[str]) -> Iterator[Text]:
     f = group.finding
     style = STYLES[f.severity]
-    head = text(f"{f.severity.value}[{f.code}] {f.name}", style) + Text(": ", "bold")
+    head = joined(text(f"{f.severity.value}[{f.code}] {f.name}", style), Text(": ", "bold"))
     yield from hanging(console, head, text(f.message + _times(f), "bold"), indent=4)
     place = f.place
     gutter = len(str(place.line)) if place else 1
     if place:
-        yield Text(" " * gutter + "--> ", _GUTTER, end="") + text(f"{shown_path(place.file)}:{place.line}")
+        yield joined(Text(" " * gutter + "--> ", _GUTTER), text(f"{shown_path(place.file)}:{place.line}"))
         yield from _source(console, f, gutter, style)
     elif f.file or f.node:
         at = shown_path(f.file) if f.file else f"node {f.node}"
-        yield Text(" " * gutter + "--> ", _GUTTER, end="") + text(at)
+        yield joined(Text(" " * gutter + "--> ", _GUTTER), text(at))
     for label, value in _remarks(group, ran):
-        mark = Text(" " * (gutter + 1) + "= ", _GUTTER) + text(label, "bold")
+        mark = joined(Text(" " * (gutter + 1) + "= ", _GUTTER), text(label, "bold"))
         yield from hanging(console, mark, text(value), indent=gutter + 3 + (len(label) if label.endswith(" ") else 2))
 
 
@@ -98,8 +98,8 @@ def _source(console: Console, f: Finding, gutter: int, style: str) -> Iterator[T
         return
     blank = Text(" " * gutter + " |", _GUTTER)
     yield blank
-    yield Text(f"{place.line} | ", _GUTTER) + Text(shown.text)
-    yield blank + Text(" " + " " * shown.start) + Text("^" * shown.length, style)
+    yield joined(Text(f"{place.line} | ", _GUTTER), Text(shown.text))
+    yield joined(blank, Text(" " + " " * shown.start), Text("^" * shown.length, style))
 
 
 def _remarks(group: _Group, ran: set[str]) -> Iterator[tuple[str, str]]:
@@ -120,7 +120,7 @@ def _remarks(group: _Group, ran: set[str]) -> Iterator[tuple[str, str]]:
 
 def _fixed_line(console: Console, group: _Group) -> Iterator[Text]:
     f = group.finding
-    head = text(f"fixed[{f.code}]", "bold green") + Text(" ")
+    head = joined(text(f"fixed[{f.code}]", "bold green"), Text(" "))
     yield from hanging(console, head, text(f"{f.name}{_times(f)} at {_where(f)}, by {f.fixed_by}"), indent=4)
 
 
@@ -132,7 +132,7 @@ def _notes(console: Console, notes: Sequence[_Group]) -> Iterator[Text]:
     for (code, name), found in list(kinds.items())[:_NOTES_SHOWN]:
         messages = list(dict.fromkeys(f.message for f in found))
         more = f" (and {counted(len(messages) - 1, 'other')})" if len(messages) > 1 else ""
-        head = text(f"note[{code}]", STYLES[Severity.NOTE]) + text(f" {name}")
+        head = joined(text(f"note[{code}]", STYLES[Severity.NOTE]), text(f" {name}"))
         yield from hanging(console, head, text(f": {messages[0]}{more}{_places(found)}"), indent=4)
     hidden = len(kinds) - _NOTES_SHOWN
     if hidden > 0:

@@ -14,7 +14,7 @@ from graphaudit.errors import RuleError
 from graphaudit.findings import Severity
 from graphaudit.registry import checks, find_check
 from graphaudit.report.diagnostics import STYLES
-from graphaudit.report.layout import columns, hanging, print_lines, text
+from graphaudit.report.layout import columns, hanging, joined, print_lines, text
 from graphaudit.text import one_line, suggestion
 
 _WIDEST = 100  # columns of running text that are still pleasant to read
@@ -59,7 +59,7 @@ def print_listing(known: list[Explanation], console: Console) -> None:
             continue
         print_lines(console, [Text(f"{prefix} {title}", "bold")])
         for e in members:
-            head = Text("  ") + text(e.code, STYLES[e.severity]) + text(f" {e.name:<{width}}  ")
+            head = joined(Text("  "), text(e.code, STYLES[e.severity]), text(f" {e.name:<{width}}  "))
             print_lines(console, hanging(console, head, text(e.summary)))
         print_lines(console, [Text()])
 
@@ -68,7 +68,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     """Code, name and severity, then the explanation with its headings."""
     head = text(f"{explanation.code} {explanation.name}", "bold")
     facts = text(f"{explanation.severity.value} · {explanation.family}", STYLES[explanation.severity])
-    print_lines(console, [*columns([[head, facts]], gap=3), Text()])
+    print_lines(console, [*columns([[head, facts]]), Text()])
     narrow = Console(file=console.file, width=min(console.width, _WIDEST), no_color=console.no_color)
     print_lines(console, _markdown(explanation.text, narrow))
 
@@ -98,7 +98,7 @@ def _markdown(source: str, console: Console) -> Iterator[Text]:
         if line.startswith("```"):
             fenced = not fenced
         elif fenced:
-            yield Text("    ") + text(line, "cyan")
+            yield joined(Text("    "), text(line, "cyan"))
         elif line.startswith("#"):
             yield text(line.lstrip("# "), "bold")
         elif line.strip():

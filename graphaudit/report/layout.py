@@ -15,6 +15,14 @@ def text(value: str, style: str = "") -> Text:
     return Text(printable(value), style=style, end="")
 
 
+def joined(*parts: Text) -> Text:
+    """The parts in a row, each in its own style. (`a + b` of rich gives all of it the style of `a`.)"""
+    line = Text(end="")
+    for part in parts:
+        line.append_text(part)
+    return line
+
+
 def print_lines(console: Console, lines: Iterable[Text]) -> None:
     """Write lines as they are: a line that is still too long is left to the terminal to wrap."""
     for line in lines:
@@ -28,34 +36,32 @@ def hanging(console: Console, head: Text, body: Text, indent: int | None = None)
         indent = 4
     first = max(console.width - head.cell_len, 10)
     if body.cell_len <= first and "\n" not in body.plain:
-        return [_joined(head, body)]
+        return [_line(head, body)]
     lines = list(body.wrap(console, first, overflow="fold"))
     rest = body[len(lines[0]) :]
     rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
-    result = [_joined(head, lines[0])]
+    result = [_line(head, lines[0])]
     for line in rest.wrap(console, max(console.width - indent, 10), overflow="fold"):
-        result.append(_joined(Text(" " * indent), line))
+        result.append(_line(Text(" " * indent), line))
     return result
 
 
-def columns(rows: Sequence[Sequence[Text]], gap: int = 2, right: Sequence[int] = ()) -> list[Text]:
-    """Rows with aligned cells; the columns named in `right` are aligned to the right."""
+def columns(rows: Sequence[Sequence[Text]], gap: int = 3) -> list[Text]:
+    """Rows with aligned cells, `gap` blanks apart."""
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         line = Text(end="")
-        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        for cell, width in zip(row, widths, strict=True):
             padding = " " * (width - cell.cell_len)
-            line.append_text(Text(padding) + cell if index in right else cell + Text(padding))
-            line.append(" " * gap)
+            line.append_text(cell)
+            line.append(padding + " " * gap)
         line.rstrip()
         lines.append(line)
     return lines
 
 
-def _joined(head: Text, body: Text) -> Text:
-    line = Text(end="")
-    line.append_text(head)
-    line.append_text(body)
+def _line(head: Text, body: Text) -> Text:
+    line = joined(head, body)
     line.rstrip()
     return line

@@ -51,7 +51,7 @@ def _table(console: Console, rows: Sequence[PassRow]) -> list[Text]:
     dropped = list(_DROPPED_FIRST)
     while True:
         cells = [[Text(t, "bold") for t in titles], *([_cell(row, t) for t in titles] for row in rows)]
-        lines = columns(cells, gap=3)
+        lines = columns(cells)
         if not dropped or max(line.cell_len for line in lines) <= console.width:
             break
         titles.remove(dropped.pop(0))

@@ -23,7 +23,7 @@ def print_targets(targets: Sequence[Target], console: Console) -> None:
         ]
         for t in targets
     ]
-    table = columns([titles, *rows], gap=3)
+    table = columns([titles, *rows])
     print_lines(console, table[:1])
     for target, line in zip(targets, table[1:], strict=True):
         print_lines(console, [line, *hanging(console, Text("  "), text(target.summary))])

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from graphaudit.report.diagnostics import diagnostics, tally
-from graphaudit.report.layout import columns, hanging, print_lines, text
+from graphaudit.report.layout import columns, hanging, joined, print_lines, text
 from graphaudit.report.passes import pass_rows
 from graphaudit.results import CaptureSummary, PolicySummary, Report
 from graphaudit.text import counted, shown_path
@@ -41,13 +41,13 @@ def _header(console: Console, report: Report) -> Iterator[Text]:
         [Text("policy", "bold"), text(report.policy.name, "bold"), text(_numbers(report.policy))],
         [Text("capture", "bold"), text(report.capture.method or "failed"), text(_control_flow(report.capture))],
     ]
-    lines = columns(rows, gap=3)
+    lines = columns(rows)
     if max(line.cell_len for line in lines) <= console.width and rows[0][1].cell_len <= _ALIGNED_NAME:
         yield from lines
         return
     for label, name, details in rows:
         label.pad_right(10 - label.cell_len)
-        line = label + name + Text("   ") + details
+        line = joined(label, name, Text("   "), details)
         if line.cell_len <= console.width:
             line.rstrip()
             yield line
@@ -74,7 +74,7 @@ def _closing(console: Console, report: Report) -> Iterator[Text]:
     good = bool(report.fit) and all(report.fit.values()) and (report.command != "rewrite" or report.bundle is not None)
     style = "bold green" if good else "bold red"
     statement = report.statement or _fitness(report)
-    head = text(f"{shown_path(report.bundle.rstrip('/'))}/", "bold") + Text("   ") if report.bundle else Text()
+    head = text(f"{shown_path(report.bundle.rstrip('/'))}/   ", "bold") if report.bundle else Text()
     yield from hanging(console, head, text(statement, style), indent=4)
 
 

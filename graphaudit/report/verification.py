@@ -32,7 +32,7 @@ def _lines(verification: Verification, bundle: str, console: Console) -> Iterato
         ]
         for o in verification.outputs
     ]
-    yield from columns([titles, *rows], gap=3)
+    yield from columns([titles, *rows])
     yield Text()
     for change in verification.versions:
         here = f"{change.here} here" if change.here else "not installed here"

@@ -306,3 +306,12 @@ def test_a_log_is_plain_text_without_trailing_blanks(source: str) -> None:
     assert "\x1b" not in text
     assert not any(line != line.rstrip() for line in text.splitlines())
     assert not set(text) & set("│─╭╮╰╯┌┐└┘━┃")
+
+
+def test_each_part_has_its_own_colour(source: str) -> None:
+    text = printed(report([finding(source, 5, target="onnx")]), colour=True)
+    assert "\x1b[1;33mwarning[GA301] naive-softmax\x1b[0m\x1b[1m: " in text
+    assert "\x1b[34m --> \x1b[0mwalker.py:5\n" in text
+    assert "\x1b[34m5 | \x1b[0m    w = torch.exp(s)" in text
+    assert "\x1b[34m  = \x1b[0m\x1b[1mtarget  \x1b[0monnx\n" in text
+    assert "\x1b[1mcapture\x1b[0m   torch.export" in text
