@@ -52,16 +52,26 @@ class Eager:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """The global generators of PyTorch (CPU), Python and NumPy at `seed` inside, untouched outside."""
-    states = torch.default_generator.get_state(), random.getstate(), np.random.get_state()
+    python, numpy = random.getstate(), np.random.get_state()
     try:
-        torch.default_generator.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed % 2**32)
+        with torch_seeded(seed):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+@contextmanager
+def torch_seeded(seed: int) -> Iterator[None]:
+    """PyTorch's CPU generator alone, for captured graphs, which draw from no other and run many times."""
+    state = torch.default_generator.get_state()
+    try:
+        torch.default_generator.manual_seed(seed)
         yield
     finally:
-        torch.default_generator.set_state(states[0])
-        random.setstate(states[1])
-        np.random.set_state(states[2])
+        torch.default_generator.set_state(state)
 
 
 @contextmanager

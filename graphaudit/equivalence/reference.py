@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphaudit.equivalence.comparison import Expected, columns, matrix
-from graphaudit.equivalence.eager import Eager, seeded
+from graphaudit.equivalence.eager import Eager, torch_seeded
 from graphaudit.equivalence.inputs import Sample, example_interface, run_error
 from graphaudit.equivalence.sensitivity import Sensitivity
 from graphaudit.equivalence.tally import Failure, Tally
@@ -152,7 +152,7 @@ class Reference:
 
     def _run_candidate(self, run: Runner, number: int) -> list[torch.Tensor]:
         origin = self.samples[number].origin
-        with seeded(number):
+        with torch_seeded(number):
             try:
                 results = run([t.clone() for t in self._inputs[number]])
             except Exception as error:  # any runtime, any exception: the candidate does not do what eager does

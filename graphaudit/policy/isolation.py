@@ -40,15 +40,15 @@ class Snapshot:
             if live.keys() != saved.keys() or any(live[k] is not v for k, v in saved.items()):
                 live.clear()
                 live.update(saved)
-        for container, saved in self._containers:
-            if container != saved if not _holds_tensors(saved) else not _same_items(container, saved):
+        for container, items in self._containers:
+            if not _same_items(container, items):
                 container.clear()
-                container.extend(saved) if isinstance(container, list) else container.update(saved)
-        for index, (tensor, saved, version) in enumerate(self._tensors):
+                container.extend(items) if isinstance(container, list) else container.update(items)
+        for index, (tensor, values, version) in enumerate(self._tensors):
             if tensor._version != version:
                 with torch.no_grad():
-                    tensor.copy_(saved)
-                self._tensors[index] = (tensor, saved, tensor._version)
+                    tensor.copy_(values)
+                self._tensors[index] = (tensor, values, tensor._version)
 
     def changed(self) -> list[str]:
         """Names of the tensors that were written to since the snapshot or the last restore (for messages)."""
@@ -171,11 +171,6 @@ class _CopyNonLeaves(TorchFunctionMode):
                 memo[id(tensor)] = tensor.detach().clone()
             return memo[id(tensor)]
         return func(*args, **(kwargs or {}))
-
-
-def _holds_tensors(container: Any) -> bool:
-    items = container.values() if isinstance(container, dict) else container
-    return any(not isinstance(i, str | int | float | bool | type(None)) for i in items)
 
 
 def _same_items(left: Any, right: Any) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import timeit
 
 import onnxruntime as ort
 import pytest
@@ -176,6 +177,22 @@ def test_cancellation_is_judged_by_how_much_eager_itself_moves() -> None:
     two_pass = runner(Apply(lambda x: (x - x.mean(-1, keepdim=True)).square().mean(-1)))
     verdict = reference(module, 1000 + torch.randn(4, 8)).check("two-pass variance", two_pass)
     assert verdict.claim is Claim.EQUIVALENT, verdict.note
+    assert "judged by how far eager itself moves" in verdict.note
+
+
+def test_far_inputs_allow_a_kernels_absolute_error_and_near_ones_do_not() -> None:
+    module = Apply(lambda x: torch.cat([torch.tanh(x), x], -1))
+    ref = reference(module, torch.randn(4, 4))
+
+    def off(far: bool):
+        def change(outputs, inputs):
+            if (float(inputs[0].abs().max()) > 100) == far:
+                outputs[0][:, :4] += 1e-4  # as a kernel accurate to 1e-7 of a state of 1000 would be
+
+        return changed(module, change)
+
+    assert ref.check("far", off(True)).claim is Claim.EQUIVALENT
+    assert ref.check("near", off(False)).claim is Claim.DIVERGED
 
 
 @pytest.mark.parametrize(
@@ -339,7 +356,9 @@ def test_a_float32_network_in_onnx_runtime_passes_quickly(tmp_path) -> None:
     made = policy(module, torch.randn(2, 235), dynamic_shapes=({0: "batch"},))
     torch.onnx.export(module, made.example_args, tmp_path / "m.onnx", dynamic_axes={"input": {0: "b"}},
                       input_names=["input"], dynamo=False)  # fmt: skip
-    session = ort.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(str(tmp_path / "m.onnx"), options, providers=["CPUExecutionProvider"])
     ref = Reference(made, collect(made))
 
     def run(inputs):
@@ -349,8 +368,9 @@ def test_a_float32_network_in_onnx_runtime_passes_quickly(tmp_path) -> None:
     verdict = ref.check("onnxruntime", run)
     assert (verdict.claim, verdict.inputs, verdict.undecided) == (Claim.EQUIVALENT, 128, 0), verdict.note
     assert verdict.worst_abs > 0
-    best = min(ref.check("onnxruntime", run).seconds for _ in range(5))
-    assert best < 0.1
+    # Against the bare runs, because the absolute time depends on what else the machine does.
+    bare = min(timeit.repeat(lambda: [run([s.args[0]]) for s in ref.samples], number=1, repeat=5))
+    assert min(ref.check("onnxruntime", run).seconds for _ in range(5)) < 5 * bare
 
 
 def _network(width: int, depth: int, activation: str, seed: int, batch: int) -> nn.Module:
