@@ -177,7 +177,25 @@ def test_cancellation_is_judged_by_how_much_eager_itself_moves() -> None:
     two_pass = runner(Apply(lambda x: (x - x.mean(-1, keepdim=True)).square().mean(-1)))
     verdict = reference(module, 1000 + torch.randn(4, 8)).check("two-pass variance", two_pass)
     assert verdict.claim is Claim.EQUIVALENT, verdict.note
+
+
+def test_an_error_as_large_as_eagers_own_movement_is_accepted_and_said() -> None:
+    module = nn.Linear(2, 1, bias=False)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[100.3, -100.7]]))
+
+    def close(seed: int) -> tuple[torch.Tensor]:
+        first, apart = torch.randn(2, 4, 1, generator=torch.Generator().manual_seed(seed))
+        return (torch.cat([4 + first, 4 + first + 0.01 * apart], -1),)
+
+    made = policy(module, *close(0), inputs=close)
+    ref = Reference(made, [s for s in collect(made, 40) if s.family != "drawn"])
+    bound = iter(next(ref._blocks())[0].bound.split(4))
+    moving = changed(module, lambda o, i: o[0].add_(3 * next(bound).float()))
+    verdict = ref.check("moves as eager does", moving)
+    assert verdict.claim is Claim.EQUIVALENT, verdict.note
     assert "judged by how far eager itself moves" in verdict.note
+    assert ref.check("more", changed(module, lambda o, i: o[0].add_(0.01))).claim is Claim.DIVERGED
 
 
 def test_far_inputs_allow_a_kernels_absolute_error_and_near_ones_do_not() -> None:
