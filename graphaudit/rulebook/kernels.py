@@ -61,6 +61,7 @@ class KernelRules:
 
         short = provider.removesuffix("ExecutionProvider")
         self._where = f"{short} kernel" if short else "kernel"
+        self._provider = provider
         self._signatures = _signatures()
         self._kernels = _kernels(provider)
         self.facts = f"kernel registry of the installed onnxruntime {onnxruntime.__version__}, {provider}"
@@ -69,7 +70,7 @@ class KernelRules:
     @property
     def max_opset(self) -> int:
         """The highest ai.onnx opset that the runtime loads."""
-        return _max_opset(self._signatures.newest())
+        return _max_opset(self._signatures.newest(), self._provider)
 
     def answer(self, node: Node) -> Answer:
         """The registry's answer; the same for all nodes of one signature."""
@@ -266,7 +267,7 @@ def _kernels(provider: str) -> dict[tuple[str, str], list[Kernel]]:
 
 
 @cache
-def _max_opset(newest: int) -> int:
+def _max_opset(newest: int, provider: str) -> int:
     """The registry knows opsets still under development, which sessions refuse: try from the newest down."""
     import onnxruntime
     from onnx import TensorProto, helper
@@ -278,7 +279,7 @@ def _max_opset(newest: int) -> int:
     for opset in range(newest, 0, -1):
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
         try:
-            onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[provider])
         except Exception:  # onnxruntime's exceptions have no common base
             continue
         return opset

@@ -34,7 +34,9 @@ class OperatorCheck(Check, ABC):
         for node in self.candidates(subject.fx):
             if self.applies(node):
                 fate, evidence = self._fate(node, subject.onnx, subject.rulebook)
-                message = f"{operator_of(node)}: {self.effect_on(node)}{fate}"
+                name = operator_of(node)
+                prefix = "" if name.replace("_", "-") == self.name else f"{name}: "
+                message = f"{prefix}{self.effect_on(node)}{fate}"
                 severity = self.severity_of(node)
                 yield self.finding(message, place=node.place, node=node.name, severity=severity, evidence=evidence)
 
