@@ -18,7 +18,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from graphaudit.findings import Place
-from graphaudit.graphs.places import is_engine
+from graphaudit.graphs.places import is_engine, is_library
 
 if TYPE_CHECKING:
     from torch import nn
@@ -95,7 +95,7 @@ class Function:
 def functions(policy: Policy | None) -> list[Function]:
     """The user's functions that forward can reach: forward of each module, and what those call by name.
 
-    Functions of torch and of the standard library are left out; those of RL libraries are in.
+    Of torch and the standard library nothing is in; of other libraries the methods of the policy's modules are.
     """
     found: dict[Any, Function] = {}
     if policy is None or policy.exported is not None:
@@ -118,8 +118,10 @@ def _collect(value: Any, owner: nn.Module | None, found: dict[Any, Function]) ->
         target = function.resolve(call.func)
         if isinstance(target, MethodType):
             _collect(target.__func__, owner, found)
-        elif isinstance(target, FunctionType):
-            _collect(target, owner if _is_method(target, owner) else None, found)
+        elif isinstance(target, FunctionType) and _is_method(target, owner):
+            _collect(target, owner, found)
+        elif isinstance(target, FunctionType) and not is_library(target.__code__.co_filename):
+            _collect(target, None, found)
 
 
 def _is_method(function: FunctionType, owner: nn.Module | None) -> bool:
@@ -156,20 +158,17 @@ def _imports(tree: ast.FunctionDef) -> dict[str, Any]:
     return names
 
 
-@cache
 def _definition(file: str, line: int, name: str) -> ast.FunctionDef | None:
     """The definition of a function; `line` is its first line, decorators included."""
-    for node in ast.walk(_parse(file)):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == line or node.lineno == line:
-                return node
-    return None
+    return _definitions(file).get((name, line))
 
 
 @cache
-def _parse(file: str) -> ast.Module:
+def _definitions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
+    """Every function of a file by its name and first line; none where the file cannot be read or parsed."""
     try:
-        return ast.parse(Path(file).read_text(encoding="utf-8"))
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
-        return ast.Module([], [])
+        return {}
+    found = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
+    return {(n.name, min([n.lineno, *(d.lineno for d in n.decorator_list)])): n for n in found}
