@@ -59,7 +59,6 @@ class RemoveInferenceNoops(Pass[Program]):
 
     name = "remove_inference_noops"
     level = Level.FX
-    fixes = ("data-dependent-assert",)
     claims = Claim.EQUIVALENT
 
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:

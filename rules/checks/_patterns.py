@@ -58,7 +58,9 @@ def varying(view: GraphView) -> set[str]:
     constant: set[str] = set()
     names: set[str] = {v.name for v in view.inputs}
     for node in view.nodes:
-        fixed = not _draws(node) and all(v is None or v.is_constant or v.name in constant for v in node.inputs)
+        shape_only = node.op.rpartition(".")[0].endswith(("ones_like", "zeros_like", "full_like"))
+        read = all(v is None or v.is_constant or v.name in constant for v in node.inputs)
+        fixed = shape_only or (read and not _draws(node))
         (constant if fixed else names).update(v.name for v in node.outputs)
     return names
 
@@ -75,10 +77,10 @@ def entries(view: GraphView, dtype: str) -> Iterator[tuple[str, Node | None, Val
             yield "input", next(iter(view.consumers(value)), None), value
     seen: set[str] = set()
     for node in view.nodes:
-        for value in node.inputs:
-            if value is not None and value.is_constant and value.dtype == dtype and value.name not in seen:
-                seen.add(value.name)
-                yield "parameter", node, value
+        for read in node.inputs:
+            if read is not None and read.is_constant and read.dtype == dtype and read.name not in seen:
+                seen.add(read.name)
+                yield "parameter", node, read
         if result_dtype(node) == dtype and dtype not in input_dtypes(node):
             yield "step", node, node.outputs[0]
 
