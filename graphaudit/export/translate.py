@@ -93,14 +93,29 @@ def _fill_places(model: OnnxModel, program: Program) -> None:
                 model.places.update((name, found) for name in node.output)
 
 
-def _translate(program: Program, opset: int) -> ir.Model:
+def _translate(program: Program, opset: int, *, decompose: bool = True) -> ir.Model:
     try:
         exported: Any = torch.onnx.export(program.exported, dynamo=True, opset_version=opset, verbose=False)
     except torch.onnx.errors.OnnxExporterError as error:
-        raise _refusal(program, opset, error) from error
+        refusal = _refusal(program, opset, error)
+        simpler = _decomposed(program, refusal.missing) if decompose else None
+        if simpler is None:
+            raise refusal from error
+        return _translate(simpler, opset, decompose=False)
     except Exception as error:  # torch.onnx and onnxscript let errors of every kind through
         raise ExportRefused(f"torch.onnx.export failed: {_one_line(_root(error))}") from error
     return exported.model  # type: ignore[no-any-return]
+
+
+def _decomposed(program: Program, missing: list[MissingTranslation]) -> Program | None:
+    """The program with the operators at fault written in simpler ones, where torch knows how to; else None.
+
+    (The translation of scaled_dot_product_attention takes four dimensions only, its decomposition any number.)
+    """
+    names = {m.op for m in missing}
+    known: Any = torch.export.default_decompositions()
+    table = {op: how for op, how in known.items() if str(op) in names}
+    return Program(program.exported.run_decompositions(table), program.interface) if table else None
 
 
 def _refusal(program: Program, opset: int, error: BaseException) -> ExportRefused:
@@ -131,13 +146,18 @@ def _missing(program: Program, opset: int) -> tuple[list[MissingTranslation], di
         decomposed = _core._prepare_exported_program_for_export(program.exported, registry=registry)
         nodes = list(_nodes(decomposed.graph_module))
         untranslated = [
-            MissingTranslation(_operator(n), n.name, _place(n), why)
+            MissingTranslation(_operator(n), n.name, _place(n), _why_untranslated(n))
             for n in nodes
-            if _is_dispatched(n) and (found := _dispatching.dispatch(n, registry))[0] is None and (why := found[1])
+            if _is_dispatched(n) and _dispatching.dispatch(n, registry)[0] is None
         ]
     except Exception:  # private modules of another torch: any error means that they cannot be asked
         return [], {}
     return untranslated, {n.name: n for n in nodes}
+
+
+def _why_untranslated(node: fx.Node) -> str:
+    complex_inputs = any(getattr(n.meta.get("val"), "is_complex", bool)() for n in node.all_input_nodes)
+    return f"no ONNX translation is registered for it{' on complex tensors' if complex_inputs else ''}"
 
 
 def _nodes(module: fx.GraphModule) -> Iterator[fx.Node]:

@@ -51,7 +51,7 @@ def session(model: OnnxModel | Path, threads: int = 1, optimise: bool = True) ->
     if weight_bytes(model.proto) <= WEIGHTS_LIMIT:
         return _open(model.proto.SerializeToString(), options)
     with tempfile.TemporaryDirectory(prefix="graphaudit-") as folder:
-        return _open(str(write_model(model.proto, Path(folder) / "model.onnx")[0]), options)
+        return _open(str(write_model(model.proto, Path(folder) / "model.onnx", WEIGHTS_LIMIT)[0]), options)
 
 
 def runner(model: OnnxModel, threads: int = 1) -> Runner:

@@ -103,6 +103,18 @@ def test_every_untranslatable_node_is_listed_with_its_line():
     assert "\n" not in refusal.value.reason
 
 
+def test_an_operator_that_is_translated_in_part_is_written_in_simpler_ones():
+    """torch translates scaled_dot_product_attention in four dimensions only."""
+
+    class Policy(nn.Module):
+        def forward(self, q):
+            return nn.functional.scaled_dot_product_attention(q, q, q)
+
+    policy, program = make_program(Policy(), (torch.randn(2, 5, 8),), [{0: "batch"}])
+    q = torch.randn(3, 5, 8)
+    torch.testing.assert_close(runner(to_onnx(program, ONNXRUNTIME))([q])[0], policy.working(q))
+
+
 def test_complex_interfaces_are_refused():
     class Policy(nn.Module):
         def forward(self, x):

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from graphaudit.graphs.onnx_files import write_model
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.runtimes import onnxruntime
 from graphaudit.runtimes.onnxruntime import RuntimeRefused, runner, session
 
 DTYPES = {
@@ -83,7 +84,7 @@ def test_a_missing_kernel_and_an_invalid_graph_are_refused():
         session(broken)
 
 
-def test_weights_beyond_the_limit_go_to_a_second_file(tmp_path):
+def test_weights_beyond_the_limit_go_to_a_second_file(tmp_path, monkeypatch):
     weight = onnx.numpy_helper.from_array(np.arange(1024, dtype=np.float32), "w")
     add = model(
         [helper.make_node("Add", ["x", "w"], ["y"])],
@@ -95,5 +96,8 @@ def test_weights_beyond_the_limit_go_to_a_second_file(tmp_path):
     assert [f.name for f in files] == ["model.onnx", "model.onnx.data"]
     assert files[0].stat().st_size < 1000 < files[1].stat().st_size
     assert add.proto.graph.initializer[0].raw_data, "the model in memory keeps its weights"
+    monkeypatch.setattr(onnxruntime, "WEIGHTS_LIMIT", 100)
+    (result,) = runner(add)([torch.ones(1024)])
+    assert torch.equal(result, torch.arange(1024.0) + 1), "a large model runs without a folder of its own"
     (result,) = session(files[0]).run(None, {"x": np.ones(1024, np.float32)})
     assert np.array_equal(result, np.arange(1024, dtype=np.float32) + 1)
