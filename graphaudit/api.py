@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 from graphaudit import __version__
-from graphaudit.audit.examine import examine, mark_fixed
+from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
 from graphaudit.capture import Capture, EventKind, Observation, capture, observe
 from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.inputs import collect
 from graphaudit.equivalence.reference import Reference
-from graphaudit.equivalence.verdict import Claim, Verdict
+from graphaudit.equivalence.verdict import Claim, Verdict, weakest
 from graphaudit.errors import PolicyError
 from graphaudit.export.bundle import check_output, write_bundle
 from graphaudit.export.translate import ExportRefused, to_onnx
@@ -29,6 +29,7 @@ from graphaudit.policy.isolation import Fingerprint
 from graphaudit.registry import passes
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level
+from graphaudit.rewrite.fixes import mark_fixed
 from graphaudit.rewrite.pipeline import Fix, PipelineResult, run_pipeline
 from graphaudit.rulebook import Rulebook, load_rulebook
 from graphaudit.runtimes import onnxruntime as ort
@@ -191,6 +192,7 @@ class _Travelled:
         self._rows: list[PassRow] = []
         self._fixes: list[Fix] = []
         self._model: OnnxModel | None = None
+        self._claim = Claim.EQUIVALENT
 
     def run(self, program: Program) -> None:
         """The whole road from the captured program; what goes wrong on it is among `findings`."""
@@ -256,14 +258,18 @@ class _Travelled:
 
     def _passes(self, level: Level, artifact: Any, check: Callable[[str, Any, Claim], Verdict]) -> PipelineResult[Any]:
         chosen = [p for p in passes().values() if p.level is level]
-        result = run_pipeline(artifact, chosen, check=check, target=self._target, on_step=self._journey.say)
+        result = run_pipeline(
+            artifact, chosen, check=check, target=self._target, claim=self._claim, on_step=self._journey.say
+        )
         self._rows += result.rows
+        self._claim = result.claim
         self._fixes += result.fixes
         return result
 
     def _row(self, name: str, level: str, check: Callable[[], Verdict], started: float | None = None) -> bool:
         begun = time.perf_counter() if started is None else started
         verdict = check()
+        self._claim = weakest([self._claim, verdict.claim])
         self._rows.append(
             PassRow(name=name, level=level, changed=0, verdict=verdict, seconds=time.perf_counter() - begun)
         )
@@ -275,9 +281,7 @@ class _Travelled:
 
     def _check_model(self, step: str, model: OnnxModel, claims: Claim) -> Verdict:
         assert self.reference is not None
-        # What an FX pass repaired differs from eager in every later step as well.
-        repaired = any(r.verdict is not None and r.verdict.claim is Claim.WHERE_FINITE for r in self._rows)
-        return self.reference.check(step, ort.runner(model), Claim.WHERE_FINITE if repaired else claims)
+        return self.reference.check(step, ort.runner(model), claims)
 
 
 def _as_policy(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import msgspec
 
 from graphaudit.audit.subject import Subject
 from graphaudit.findings import Finding, merge
 from graphaudit.registry import checks
-from graphaudit.rewrite.base import Site
 
 
 def examine(*subjects: Subject) -> list[Finding]:
@@ -27,13 +24,3 @@ def examine(*subjects: Subject) -> list[Finding]:
         for key, finding in said.items():
             found.setdefault(key, finding)
     return merge(found.values())
-
-
-def mark_fixed(findings: Iterable[Finding], fixes: Sequence[tuple[str, tuple[str, ...], Site]]) -> None:
-    """Write the pass into each finding that it repaired: the same defect at the same node, or at the same line."""
-    for finding in findings:
-        for name, repaired, site in fixes:
-            same_line = site.place is not None and (site.place.file, site.place.line) == (finding.file, finding.line)
-            if finding.name in repaired and (same_line or site.node == finding.node):
-                finding.fixed_by = name
-                break

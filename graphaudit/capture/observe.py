@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -57,32 +57,31 @@ def observe(policy: Policy, calls: Sequence[Sequence[Any]] = ()) -> Observation:
 
 def _record(policy: Policy, args: Sequence[Any]) -> list[Event]:
     recording = Recording()
+    seed_generators(0)
+    drew = NumpyRandomWatch(recording, policy.working.module)
     with policy.working.fresh() as module:
-        seed_generators(0)
-        drew = NumpyRandomWatch(recording, module)
-        try:
-            _watched_run(policy, module, args, recording, modes=True)
-        except Exception:  # torch.cond and torch.while_loop compile when called, which the modes do not survive
-            recording.events.clear()
-            with policy.working.fresh():
-                _watched_run(policy, module, args, recording, modes=False)
-        if drew.changed():
-            with policy.working.fresh(), NumpyRandomWatch(recording, module):
-                module(*clone_tensors(tuple(args)), **clone_tensors(dict(policy.example_kwargs)))
+        attributes = AttributeWatch(module)
+        given = _seeded_arguments(policy, args)
+        with CallRecorder(recording):
+            module(*given[0], **given[1])
+        attributes.report(recording)
+    if drew.changed():
+        with policy.working.fresh() as module:
+            given = _seeded_arguments(policy, args)
+            with NumpyRandomWatch(recording, module):
+                module(*given[0], **given[1])
+    # torch.cond and torch.while_loop compile themselves when eager calls them, which no mode survives.
+    if not any(e.kind is EventKind.CONTROL_FLOW_OP for e in recording.events):
+        with policy.working.fresh() as module:
+            given = _seeded_arguments(policy, args)
+            with Conversions(recording), Dispatches(recording, Storages(module, *given)):
+                module(*given[0], **given[1])
     return recording.events
 
 
-def _watched_run(policy: Policy, module: nn.Module, args: Sequence[Any], recording: Recording, *, modes: bool) -> None:
+def _seeded_arguments(policy: Policy, args: Sequence[Any]) -> tuple[Any, Any]:
     seed_generators(0)
-    given, named = clone_tensors(tuple(args)), clone_tensors(dict(policy.example_kwargs))
-    attributes = AttributeWatch(module)
-    with ExitStack() as stack:
-        stack.enter_context(CallRecorder(recording))
-        if modes:
-            stack.enter_context(Conversions(recording))
-            stack.enter_context(Dispatches(recording, Storages(module, given, named)))
-        module(*given, **named)
-    attributes.report(recording)
+    return clone_tensors(tuple(args)), clone_tensors(dict(policy.example_kwargs))
 
 
 def _inspect(module: nn.Module) -> list[Event]:

@@ -27,8 +27,14 @@ def _place(error: BaseException, message: str) -> Place | None:
     seen: BaseException | None = error
     while seen is not None:
         frames = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(seen.__traceback__)]
-        place = place_of(frames)
+        place = place_of(_below_export(frames))
         if place is not None:
             return place
         seen = seen.__cause__ or seen.__context__
     return place_in_trace(message)
+
+
+def _below_export(frames: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """What torch.export called; the script that called graphaudit is no part of the policy."""
+    inner = [i for i, (file, _) in enumerate(frames) if "/torch/export/" in file]
+    return frames[inner[0] :] if inner else []

@@ -58,16 +58,17 @@ class Recording:
         while here is not None:
             file = here.f_code.co_filename
             machinery = file.startswith(_TORCH) and file.endswith(_MACHINERY)
-            if not machinery and "graphaudit" not in here.f_globals.get("__name__", "").split(".", 1)[0]:
+            if not machinery and here.f_globals.get("__name__", "").split(".", 1)[0] != "graphaudit":
                 return file
             here = here.f_back
         return ""
 
     @staticmethod
     def _frames(frame: FrameType) -> list[FrameType]:
+        """The frames of the policy, outermost first: what called graphaudit is no part of it."""
         frames = []
         here: FrameType | None = frame
-        while here is not None:
+        while here is not None and here.f_globals.get("__name__") != "graphaudit.capture.observe":
             frames.append(here)
             here = here.f_back
         return frames[::-1]

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from graphaudit.equivalence.verdict import Certificate, Claim, Verdict
+from graphaudit.equivalence.verdict import Certificate, Claim, Verdict, weakest
 
 if TYPE_CHECKING:
     from graphaudit.equivalence.reference import Reference
     from graphaudit.policy import Policy
-
-# From the strongest to the weakest.
-ORDER = (
-    Claim.EQUIVALENT,
-    Claim.WHERE_FINITE,
-    Claim.GIVEN_NOISE,
-    Claim.GIVEN_STATE,
-    Claim.BOUNDED,
-    Claim.DIVERGED,
-)
-
-
-def weakest(claims: Iterable[Claim]) -> Claim:
-    """The weakest of `claims`; EQUIVALENT if there are none."""
-    return max(claims, key=ORDER.index, default=Claim.EQUIVALENT)
-
 
 def certify(
     policy: Policy,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -86,6 +86,10 @@ class Difference:
     bad: torch.Tensor
     odd: torch.Tensor
     repaired: torch.Tensor
+
+    def without(self, left_out: torch.Tensor) -> Difference:
+        """The same with the given elements (booleans) left out of what counts against the candidate."""
+        return replace(self, delta=self.delta.masked_fill(left_out, 0.0), bad=self.bad & ~left_out)
 
 
 def real_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -54,6 +54,7 @@ class Reference:
         self._double = self._double_copy()
         self._doubles = [self._run_double(number) for number in range(len(self.samples))]
         self._sensitivity = Sensitivity(self._eager, self._double, policy.dtype)
+        self._overflows = [self._overflows_at(number) for number in range(len(self.samples))]
         self._cached: list[list[Expected]] | None = None
 
     @property
@@ -68,7 +69,7 @@ class Reference:
         note, when the candidate raises, or an output differs in number, shape, dtype or value.
         """
         started = time.perf_counter()
-        tally = Tally(step, claims, self._interface, self.samples)
+        tally = Tally(step, claims, self._interface, self.samples, self._overflows)
         try:
             first = 0
             for block in self._blocks():
@@ -149,6 +150,16 @@ class Reference:
         except Exception:  # the user's forward, on this sample only
             return None
         return answers if [a.shape for a in answers] == [o.shape for o in self._outputs[number]] else None
+
+    def _overflows_at(self, number: int) -> bool:
+        """Whether a far sample makes both eager and float64 give NaN or infinity; −infinity is what masks are made of."""
+        doubles = self._doubles[number]
+        if not self.samples[number].is_far or doubles is None:
+            return False
+        return all(
+            any(t.is_floating_point() and bool((t.isnan() | t.isposinf()).any()) for t in answers)
+            for answers in (self._outputs[number], doubles)
+        )
 
     def _run_candidate(self, run: Runner, number: int) -> list[torch.Tensor]:
         origin = self.samples[number].origin

@@ -6,10 +6,11 @@ least 1):
 
     scale = max(|d|, typical |e|)
     noise = max(|e − d|, typical |e − d|)
-    bound = 16·eps·scale + 8·noise           the candidate may be this far from e or from d
+    bound = 16·eps·scale + 8·noise + 16·eps64·largest |e|      the candidate may be this far from e or from d
 
 e − d is the rounding error that eager itself commits, measured, so a rewrite may be as wrong as eager up to a small
-factor and no more; 16·eps covers the outputs on which eager happens to round to the right answer. Three things must
+factor and no more; 16·eps covers the outputs on which eager happens to round to the right answer. The last term is the rounding
+error of the float64 copy: log(1 + exp(−40)) is 0 in both, and 4e-18 in a softplus that does not lose it. Three things must
 not loosen the bound, and do not: an output in larger units in the next column; a mask constant such as −1e9 in the same
 tensor, because scale is per element and constants from 2^12 up have no part in what is typical; and a jump (eager
 rounds to another side of a step than float64), because a difference of more than half of the digits is no rounding
@@ -75,11 +76,12 @@ def bounds(eager: torch.Tensor, double: torch.Tensor | None, usual: Typical, dty
     """The bound for each element, (rows, columns) in float64; `dtype` is the output's own."""
     info = torch.finfo(dtype)
     scale = scales(eager, double, usual)
+    least = info.tiny + ROUNDING * torch.finfo(torch.float64).eps * _largest(eager)
     if double is None:
-        return ROUNDING_ALONE * info.eps * scale + info.tiny
+        return ROUNDING_ALONE * info.eps * scale + least
     error = (eager - double).abs()
     rounding = torch.where(error <= half_digits(dtype) * scale, error, 0.0)  # NaN compares false
-    return ROUNDING * info.eps * scale + REFERENCE_ERROR * torch.maximum(rounding, usual.noise) + info.tiny
+    return ROUNDING * info.eps * scale + REFERENCE_ERROR * torch.maximum(rounding, usual.noise) + least
 
 
 def far_bounds(eager: torch.Tensor, rows: Sequence[int], far: Sequence[bool], dtype: torch.dtype) -> torch.Tensor:
@@ -90,6 +92,11 @@ def far_bounds(eager: torch.Tensor, rows: Sequence[int], far: Sequence[bool], dt
         for part, is_far in zip(torch.split(counted, list(rows)), far)
     ]
     return torch.stack(least).repeat_interleave(torch.tensor(rows)).unsqueeze(1)
+
+
+def _largest(eager: torch.Tensor) -> torch.Tensor:
+    counted = torch.where(eager.abs() < MASK_CONSTANT, eager.abs(), 0.0)
+    return counted.max() if counted.numel() else counted.new_zeros(())
 
 
 def _usual(values: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -16,6 +17,22 @@ class Claim(StrEnum):
     WHERE_FINITE = "equivalent where finite"
     BOUNDED = "bounded"
     DIVERGED = "diverged"
+
+
+# From the strongest to the weakest.
+ORDER = (
+    Claim.EQUIVALENT,
+    Claim.WHERE_FINITE,
+    Claim.GIVEN_NOISE,
+    Claim.GIVEN_STATE,
+    Claim.BOUNDED,
+    Claim.DIVERGED,
+)
+
+
+def weakest(claims: Iterable[Claim]) -> Claim:
+    """The weakest of `claims`; EQUIVALENT if there are none."""
+    return max(claims, key=ORDER.index, default=Claim.EQUIVALENT)
 
 
 class Verdict(msgspec.Struct, kw_only=True):

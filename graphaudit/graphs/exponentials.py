@@ -107,8 +107,8 @@ def find_softplus(view: GraphView) -> Iterator[Match]:
 
 def _quotient(view: GraphView, node: Node) -> Match | None:
     """`e / sum(e)` or `e * reciprocal(sum(e))`, where `e` is an exp or a product with one."""
-    if node.attributes.get("rounding_mode") is not None:
-        return None
+    if node.attributes.get("rounding_mode") is not None or len(operands(node)) != 2:
+        return None  # the number that a Python scalar divides by is a size or comes from .item()
     for numerator, denominator in _both_ways(node) if base_op(node) == "aten.mul" else [operands(node)]:
         if not isinstance(numerator, Value) or not isinstance(denominator, Value):
             continue

@@ -12,7 +12,7 @@ from pathlib import Path
 from graphaudit.findings import Place
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 _ENGINE_LIBRARIES = ("torch", "onnx", "onnxscript", "numpy", "malt")
 
 

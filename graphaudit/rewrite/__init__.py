@@ -1,1 +1,7 @@
-"""Passes, and the pipeline that checks each of them."""
+"""Passes, and the pipeline that checks each of them. `graphaudit.rewrite(policy, …)` is `graphaudit.api.rewrite`."""
+
+from __future__ import annotations
+
+from graphaudit.callable_module import make_callable
+
+make_callable(__name__, "rewrite")

@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 import networkx as nx
 
-from graphaudit.equivalence.verdict import Claim, Verdict
+from graphaudit.equivalence.verdict import Claim, Verdict, weakest
 from graphaudit.errors import RuleError
 from graphaudit.results import LeftAlone, PassRow
 from graphaudit.rewrite.base import Artifact, Pass, PassResult, Site
@@ -25,9 +25,10 @@ Fix = tuple[str, tuple[str, ...], Site]  # name of the pass, names of the findin
 
 @dataclass
 class PipelineResult(Generic[Artifact]):
-    """The artifact after all passes that held, one row for each pass, and what the passes fixed, in order."""
+    """The artifact after all passes that held, what holds for it, one row for each pass, and what the passes fixed, in order."""
 
     artifact: Artifact
+    claim: Claim = Claim.EQUIVALENT
     rows: list[PassRow] = field(default_factory=list)
     fixes: list[Fix] = field(default_factory=list)
 
@@ -71,14 +72,16 @@ def run_pipeline(
     *,
     check: Callable[[str, Artifact, Claim], Verdict],
     target: Target,
+    claim: Claim = Claim.EQUIVALENT,
     on_step: Callable[[str], None] | None = None,
 ) -> PipelineResult[Artifact]:
     """Run `passes` in their `order` on `artifact`, which is left as it is.
 
     `check(step, artifact, claims)` compares a changed artifact with the user's eager module; `on_step` is told the
-    name of each pass before it runs.
+    name of each pass before it runs. `claim` is what holds for `artifact` itself: every later step is compared with
+    eager as well, so no step can claim more than the steps before it.
     """
-    result = PipelineResult(artifact)
+    result = PipelineResult(artifact, claim=claim)
     ensured: set[str] = set()
     for step in order(passes):
         if on_step is not None:
@@ -113,11 +116,12 @@ def _run_step(
         row.left = [LeftAlone(node=s.node, reason=s.reason, place=s.place) for s in outcome.left]
         if not outcome.changed:
             return row
-        row.verdict = _judge(step, result.artifact, outcome, check)
+        row.verdict = _judge(step, result, outcome, check)
     except Exception as error:  # passes are contributors' code: whatever one raises, the policy goes on without it
         row.verdict = _diverged(step, f"{type(error).__name__}: {_first_line(error)}")
     if row.verdict.holds:
         result.artifact = outcome.artifact
+        result.claim = weakest([result.claim, row.verdict.claim])
         result.fixes.extend((step.name, step.fixes, site) for site in outcome.rewritten)
     else:
         row.rolled_back = True
@@ -126,14 +130,14 @@ def _run_step(
 
 def _judge(
     step: Pass[Artifact],
-    before: Artifact,
+    before: PipelineResult[Artifact],
     outcome: PassResult[Artifact],
     check: Callable[[str, Artifact, Claim], Verdict],
 ) -> Verdict:
-    malformation = find_malformation(before, outcome.artifact)
+    malformation = find_malformation(before.artifact, outcome.artifact)
     if malformation is not None:
         return _diverged(step, malformation)
-    return check(step.name, outcome.artifact, step.claims)
+    return check(step.name, outcome.artifact, weakest([before.claim, step.claims]))
 
 
 def _diverged(step: Pass[Any], note: str) -> Verdict:

@@ -4,7 +4,7 @@
 
 Every step (capture, each pass, the translation to ONNX) is run on the same inputs and compared with your eager module,
 and with its float64 copy where two float32 results differ. This reports the steps that failed the comparison: an error
-for capture and translation, without which there is no model; a warning for a pass, which is rolled back.
+for capture and translation, without which there is no model; a note for a pass, which is rolled back and missed.
 
 ## Why it matters
 
@@ -47,7 +47,7 @@ _REQUIRED = ("capture", "export")
 class StepDiverged(Check):
     code = "GA017"
     name = "step-diverged"
-    severity = Severity.WARNING
+    severity = Severity.NOTE
     remedy = "Run `graphaudit rewrite --verbose` and compare the input and output that the message names."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
