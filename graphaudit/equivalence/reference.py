@@ -13,7 +13,7 @@ from graphaudit.equivalence.comparison import Expected, columns, matrix
 from graphaudit.equivalence.eager import Eager, torch_seeded
 from graphaudit.equivalence.inputs import Sample, example_interface, run_error
 from graphaudit.equivalence.sensitivity import Sensitivity
-from graphaudit.equivalence.tally import Failure, Tally
+from graphaudit.equivalence.tally import Failure, Overflow, Tally
 from graphaudit.equivalence.verdict import Claim, Verdict
 from graphaudit.errors import PolicyError
 from graphaudit.policy import Policy
@@ -151,15 +151,13 @@ class Reference:
             return None
         return answers if [a.shape for a in answers] == [o.shape for o in self._outputs[number]] else None
 
-    def _overflows_at(self, number: int) -> bool:
-        """Whether a far sample makes both eager and float64 give NaN or infinity; −infinity is what masks are made of."""
+    def _overflows_at(self, number: int) -> Overflow | None:
         doubles = self._doubles[number]
-        if not self.samples[number].is_far or doubles is None:
-            return False
-        return all(
-            any(t.is_floating_point() and bool((t.isnan() | t.isposinf()).any()) for t in answers)
-            for answers in (self._outputs[number], doubles)
-        )
+        if doubles is None or not _overflowed(self._outputs[number]):
+            return None
+        if not _overflowed(doubles):
+            return Overflow.EAGER
+        return Overflow.EVERYWHERE if self.samples[number].is_far else None
 
     def _run_candidate(self, run: Runner, number: int) -> list[torch.Tensor]:
         origin = self.samples[number].origin
@@ -243,6 +241,10 @@ class Reference:
                 return None
             answers.append(answer)
         return matrix(answers, width)
+
+
+def _overflowed(outputs: Sequence[torch.Tensor]) -> bool:
+    return any(t.is_floating_point() and bool((t.isnan() | t.isposinf()).any()) for t in outputs)
 
 
 def _bound_of(expected: Expected, sample: int, output: torch.Tensor) -> torch.Tensor:

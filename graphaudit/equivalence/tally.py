@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 
 import torch
 
@@ -21,6 +22,14 @@ UNDECIDED_DRAWN = 0.5
 # At a jump, eager's other answer is itself rounded.
 TIE = 1.25
 
+
+class Overflow(Enum):
+    """Where a sample gives NaN or +infinity; −infinity is what masks are made of."""
+
+    EAGER = "eager, and not its float64 copy"
+    EVERYWHERE = "both, on a sample drawn far outside of what was seen"
+
+
 # (sample, output) → how eager moves there; None where that cannot be found out.
 MovesOf = Callable[[int, int], Moves | None]
 
@@ -38,7 +47,7 @@ class Tally:
         claims: Claim,
         interface: Interface,
         samples: Sequence[Sample],
-        overflows: Sequence[bool] = (),
+        overflows: Sequence[Overflow | None] = (),
     ) -> None:
         self._overflows = overflows
         self._step, self._claims, self._interface, self._samples = step, claims, interface, samples
@@ -61,7 +70,7 @@ class Tally:
             return
         difference = compare(expected, candidate)
         if self._claims is Claim.WHERE_FINITE and any(self._overflows):
-            difference = difference.without(self._overflow_rows(expected, first) & ~difference.odd)
+            difference = difference.without(self._beside_overflow(expected, difference, first))
         self._keep_worst(expected, difference, first)
         odd = int(difference.odd.sum())
         if odd and self._claims is not Claim.WHERE_FINITE:
@@ -71,14 +80,21 @@ class Tally:
         if bool(difference.bad.any()):
             self._decide(expected, difference, first, moves_of)
 
-    def _overflow_rows(self, expected: Expected, first: int) -> torch.Tensor:
-        """Rows, as a column, of far samples on which eager and float64 overflow somewhere.
+    def _beside_overflow(self, expected: Expected, difference: Difference, first: int) -> torch.Tensor:
+        """Elements of samples on which eager overflows, as far as a step that repairs the overflow may differ there.
 
-        What they answer elsewhere follows from the overflow (exp(x - inf) is a finite, wrong 0), so a step that repairs
-        the overflow may differ there.
+        Where float64 does not overflow, the step has to agree with it to half of the digits: eager's own rounding
+        error, which the bound is made of, is unknown there. Where float64 overflows too, nothing is known: what both
+        answer elsewhere follows from the overflow (exp(x - inf) is a finite, wrong 0).
         """
-        flags = [self._overflows[first + number] for number in range(len(expected.rows))]
-        return torch.tensor(flags).repeat_interleave(torch.tensor(expected.rows)).unsqueeze(1)
+        kinds = [self._overflows[first + number] for number in range(len(expected.rows))]
+        rows = torch.tensor(expected.rows)
+        unknown = torch.tensor([k is Overflow.EVERYWHERE for k in kinds]).repeat_interleave(rows).unsqueeze(1)
+        left_out = unknown & ~difference.odd
+        if expected.is_float:
+            in_eager = torch.tensor([k is Overflow.EAGER for k in kinds]).repeat_interleave(rows).unsqueeze(1)
+            left_out |= in_eager & (difference.mismatch <= half_digits(real_dtype(expected.dtype)) * expected.scale)
+        return left_out
 
     def limit_undecided(self) -> None:
         """Raise Failure if too little was decided."""
