@@ -1,4 +1,4 @@
-"""Runs every check over a subject."""
+"""Runs every check over a subject, once for each target."""
 
 from __future__ import annotations
 
@@ -10,17 +10,29 @@ from graphaudit.registry import checks
 
 
 def examine(*subjects: Subject) -> list[Finding]:
-    """The findings of all checks over `subjects`, merged; what is said twice alike is said once."""
+    """The findings of all checks over `subjects`, merged.
+
+    What is said alike of every subject is said once, of no target in particular; the rest names its target.
+    """
+    said = [_examine(subject) for subject in subjects]
+    shared = {key for key in said[0] if all(key in other for other in said)} if len(said) > 1 else set()
+    findings = [f for key, f in said[0].items() if key in shared]
+    for subject, found in zip(subjects, said, strict=True):
+        for key, finding in found.items():
+            if key not in shared:
+                if len(subjects) > 1 and finding.target is None:
+                    finding.target = subject.target
+                findings.append(finding)
+    return merge(findings)
+
+
+def _examine(subject: Subject) -> dict[bytes, Finding]:
     found: dict[bytes, Finding] = {}
-    for subject in subjects:
-        said: dict[bytes, Finding] = {}
-        for check in checks().values():
-            for finding in check().examine(subject):
-                key = msgspec.json.encode(finding)
-                if key in said:
-                    said[key].count += 1
-                else:
-                    said[key] = finding
-        for key, finding in said.items():
-            found.setdefault(key, finding)
-    return merge(found.values())
+    for check in checks().values():
+        for finding in check().examine(subject):
+            key = msgspec.json.encode(finding)
+            if key in found:
+                found[key].count += 1
+            else:
+                found[key] = finding
+    return found

@@ -1,0 +1,65 @@
+"""Policies of the libraries people use, from the module to the deployed bundle.
+
+What is deterministic and has no control flow on tensors becomes a bundle that gives eager's outputs on both targets;
+whatever is refused is refused at a line of the policy's own file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import graphaudit
+from graphaudit.policy.isolation import clone_tensors
+from graphaudit.policy.loading import load_policy
+
+pytestmark = pytest.mark.zoo
+pytest.importorskip("stable_baselines3", reason="the zoo needs the `rl` extra")
+
+ZOO = Path(__file__).parent / "zoo"
+POLICIES = sorted(p.stem for p in ZOO.glob("[a-z]*.py"))
+TARGETS = ("onnxruntime", "ascend-310p")
+STEPS = 12  # inputs that the bundle is played on
+
+
+@pytest.fixture(autouse=True)
+def zoo_on_path() -> Iterator[None]:
+    sys.path.insert(0, str(ZOO))
+    yield
+    sys.path.remove(str(ZOO))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_zoo(name: str, target: str, tmp_path: Path) -> None:
+    source = importlib.import_module(name)
+    report = graphaudit.rewrite(
+        load_policy(f"{ZOO / name}.py:build"), target=target, output=tmp_path / "bundle", count=32
+    )
+    if report.bundle is None:
+        assert source.EXPECT["random"] or name == "sb3c_recurrent_ppo", report.statement
+        errors = [f for f in report.findings if f.blocks]
+        assert errors and all(f.line is not None and str(f.file).endswith(f"{name}.py") for f in errors)
+        return
+    assert report.fit[target]
+    deployed, eager = graphaudit.load(report.bundle), source.build()
+    if source.EXPECT["random"]:
+        return  # replayed draw by draw in tests/export
+    for seed in range(100, 100 + STEPS):
+        args = source.inputs(seed)
+        with torch.no_grad():
+            expected = leaves(eager(*clone_tensors(args)))
+        for wanted, got in zip(expected, leaves(deployed(*args)), strict=True):
+            assert wanted.shape == got.shape and wanted.dtype == got.dtype
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def leaves(result: Any) -> list[torch.Tensor]:
+    return [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(result) if leaf is not None]
