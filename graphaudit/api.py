@@ -13,7 +13,7 @@ from torch import nn
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
-from graphaudit.capture import Capture, EventKind, Observation, capture, observe
+from graphaudit.capture import Blocker, Capture, EventKind, Observation, capture, observe
 from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.inputs import collect
 from graphaudit.equivalence.reference import Reference
@@ -125,7 +125,7 @@ class _Journey:
         say("running the policy")
         self.observation = observe(policy, _user_calls(policy))
         say("capturing")
-        self.capture: Capture = capture(policy)
+        self.capture = _unwritten(self.observation) or capture(policy)
         if self.capture.program is not None and _draws(self.capture.program):
             self.observation.changes_with_seed = True
         self._models: dict[int, OnnxModel | Refusal] = {}
@@ -309,6 +309,13 @@ def _translated(program: Program, rulebook: Rulebook) -> OnnxModel | Refusal:
         return to_onnx(program, rulebook.target)
     except ExportRefused as refused:
         return Refusal("export", refused.reason, tuple(refused.missing))
+
+
+def _unwritten(observation: Observation) -> Capture | None:
+    """A failed capture where forward writes to a parameter: torch.export crashes the process over `p.data.mul_(…)`."""
+    writes = observation.of(EventKind.WRITE_PARAMETER)
+    reason = "forward writes to the parameter {}, which a captured graph cannot follow"
+    return Capture(None, None, [Blocker(reason.format(e.detail), e.place) for e in writes]) if writes else None
 
 
 def _user_calls(policy: Policy) -> list[Sequence[Any]]:

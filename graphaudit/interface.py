@@ -132,7 +132,10 @@ def _path(keys: Sequence[Any]) -> str:
 
 
 def _parameter_names(forward: Callable[..., Any], count: int) -> list[str]:
-    parameters = list(inspect.signature(forward).parameters.values())
+    try:
+        parameters = list(inspect.signature(forward).parameters.values())
+    except ValueError:  # compiled code, a TorchScript method say, has none
+        parameters = []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
     return names + [f"arg{i}" for i in range(len(names), count)]
 

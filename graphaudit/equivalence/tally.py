@@ -180,9 +180,12 @@ class Tally:
             self._undecided[self._side(first + number)] += int(undecided[expected.rows_of(number)].sum())
 
     def _keep_worst(self, expected: Expected, difference: Difference, first: int) -> None:
-        position = int(difference.delta.argmax())
+        """The headline is about inputs as they were seen: a far input's difference is in units a thousand times larger."""
+        far = torch.tensor(expected.far).repeat_interleave(torch.tensor(expected.rows)).unsqueeze(1)
+        delta = difference.delta.masked_fill(far, 0.0)
+        position = int(delta.argmax())
         row, column = divmod(position, expected.eager.shape[1])
-        worst = float(difference.delta[row, column])
+        worst = float(delta[row, column])
         if worst > self._worst:
             self._worst = worst
             self._tolerance = _tolerance(expected, row, column, worst)
