@@ -57,7 +57,8 @@ class NanSemantics(Check):
     remedy = "Replace NaN by torch.where(torch.isnan(x), …) before clamp, relu, max or topk."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """Explicit handling of NaN, and what reads the same values raw."""
+        """A model that was seen to lose NaN, explicit handling of NaN, and what reads the same values raw."""
+        yield from self._lost(subject)
         view = subject.fx
         if view is None:
             return
@@ -81,3 +82,17 @@ class NanSemantics(Check):
             if any(s is not None and s.name in suspects for s in sources):
                 message = f"{node.op.split('.')[1]} returns NaN for NaN in PyTorch, which ONNX does not promise"
                 yield self.finding(message, place=node.place, node=node.name)
+
+    def _lost(self, subject: Subject) -> Iterator[Finding]:
+        """The translation answered otherwise where eager is not finite, and no pass before it did so on purpose."""
+        for row in subject.rows:
+            if row.verdict is None or row.rolled_back or row.verdict.claim != "equivalent where finite":
+                continue
+            if row.name == "export":
+                yield self.finding(
+                    f"the model answers otherwise where the policy gives NaN or infinity: {row.verdict.note}",
+                    severity=Severity.WARNING,
+                    target=subject.target,
+                    node=row.name,
+                )
+            return
