@@ -22,10 +22,12 @@ from graphaudit.errors import PolicyError
 from graphaudit.export.bundle import check_output, write_bundle
 from graphaudit.export.translate import ExportRefused, to_onnx
 from graphaudit.findings import Finding, merge
+from graphaudit.graphs.noise import bound, draws
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Fingerprint
+from graphaudit.policy.probe import probe
 from graphaudit.registry import passes
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level
@@ -149,7 +151,9 @@ class _Journey:
         done = _Travelled(self, rulebook)
         done.findings = examine(Subject(self.policy, self.observation, self.capture, rulebook=rulebook))
         program = self.capture.program
-        if program is None or _blocking(done.findings, rulebook.target.name):
+        repairable = {name for step in passes().values() for name in step.fixes}
+        blocking = _blocking(done.findings, rulebook.target.name)
+        if program is None or any(f.name not in repairable for f in blocking):
             return done
         self.say(f"comparing on {count} inputs")
         done.reference = Reference(self.policy, collect(self.policy, count, seed))
@@ -300,7 +304,7 @@ def _as_policy(
     if isinstance(example_inputs, torch.Tensor | Mapping):
         raise PolicyError("example_inputs is not a tuple", "Pass one call's positional arguments as a tuple: (x,).")
     made = Policy(type(policy).__name__, policy, tuple(example_inputs), {}, inputs, dynamic_shapes, reference)
-    made.interface  # noqa: B018 - the first run: a forward that raises is reported here
+    probe(made)
     return made
 
 
@@ -323,9 +327,8 @@ def _user_calls(policy: Policy) -> list[Sequence[Any]]:
 
 
 def _draws(program: Program) -> bool:
-    """Whether the graph holds a random operator whose result is used."""
-    used = [n for n in program.graph.nodes if n.users and isinstance(n.target, torch._ops.OpOverload)]
-    return any(torch.Tag.nondeterministic_seeded in n.target.tags and "dropout" not in str(n.target) for n in used)
+    """Whether the graph draws from PyTorch's own generator, and uses what it draws."""
+    return any(n.users and draws(n) and bound(n).get("generator") is None for n in program.graph.nodes)
 
 
 def _places(observation: Observation, statements: Sequence[str]) -> int:

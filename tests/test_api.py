@@ -154,6 +154,8 @@ def test_a_module_without_example_inputs_is_an_error() -> None:
         graphaudit.audit(nn.Linear(4, 2))
     with pytest.raises(PolicyError, match="not a tuple"):
         graphaudit.audit(nn.Linear(4, 2), torch.ones(2, 4))
+    with pytest.raises(PolicyError, match="no values yet"):
+        graphaudit.audit(nn.LazyLinear(2), (torch.ones(2, 4),))
 
 
 def test_subpackages_and_functions_share_their_names() -> None:
