@@ -68,7 +68,8 @@ def main() -> int:
         (theirs, return_there), (ours, return_here) = play(original, seed), play(bundled, seed)
         equal = theirs == ours and return_there == return_here
         same = same and equal
-        print(f"episode {seed}: {len(theirs)} actions, return {return_there:.0f}: {'the same' if equal else 'DIFFERENT'}")
+        verdict = "the same" if equal else "DIFFERENT"
+        print(f"episode {seed}: {len(theirs)} actions, return {return_there:.0f}: {verdict}")
     print("every action and every return is the same" if same else "the bundle acts differently")
     return 0 if same else 1
 

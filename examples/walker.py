@@ -1,7 +1,7 @@
 """A legged robot's actor, written the way actors are: normalised observations, gated experts, one softmax by hand.
 
-    graphaudit audit   examples/walker.py:build --target ascend-310p
-    graphaudit rewrite examples/walker.py:build --target ascend-310p --output walker-310p
+graphaudit audit   examples/walker.py:build --target ascend-310p
+graphaudit rewrite examples/walker.py:build --target ascend-310p --output walker-310p
 """
 
 import torch

@@ -18,10 +18,12 @@ def import_torch() -> ModuleType:
     try:
         return importlib.import_module("torch")
     except Exception as error:  # a back end may raise whatever it likes
-        reason = one_line(f"{type(error).__name__}: {error}")
+        cause = error.__cause__ or error  # torch's own sentence only repeats the remedy below
+        reason = one_line(f"{type(cause).__name__}: {cause}")
         if "backend extension" in str(error) or "torch_npu" in str(error):
+            backend = "torch_npu" if "torch_npu" in str(error) else "a device back end"
             raise HostError(
-                f"import torch fails, because a device back end does: {reason}",
+                f"import torch fails, because {backend} does: {reason}",
                 "Set TORCH_DEVICE_BACKEND_AUTOLOAD=0 in the environment, or run where its driver (CANN) is installed.",
             ) from error
         raise HostError(

@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphaudit.audit.check import Check
 from graphaudit.errors import RuleError
@@ -26,17 +26,23 @@ T = TypeVar("T")
 @cache
 def checks() -> dict[str, type[Check]]:
     """All checks by name, in the order of their codes. Imports nothing heavy."""
-    found = sorted(_discover("graphaudit.rules.checks", "graphaudit.checks", Check), key=lambda c: c.code)
+    # mypy: Check is abstract and only its concrete subclasses come back. So below.
+    found = sorted(
+        _discover("graphaudit.rules.checks", "graphaudit.checks", Check),  # type: ignore[type-abstract]
+        key=lambda c: c.code,
+    )
     return _by_name(found)
 
 
 @cache
-def passes() -> dict[str, type[Pass]]:
+def passes() -> dict[str, type[Pass[Any]]]:
     """All passes by name. Imports torch."""
     from graphaudit.rewrite.base import Pass
 
-    # mypy: Pass is abstract and only its concrete subclasses come back.
-    found = sorted(_discover("graphaudit.passes", "graphaudit.passes", Pass), key=lambda p: p.name)  # type: ignore[type-abstract]
+    found: list[type[Pass[Any]]] = sorted(
+        _discover("graphaudit.passes", "graphaudit.passes", Pass),  # type: ignore[type-abstract]
+        key=lambda p: p.name,
+    )
     return _by_name(found)
 
 
@@ -67,6 +73,7 @@ def _by_name(classes: list[type[T]]) -> dict[str, type[T]]:
     for cls in classes:
         name: str = cls.name  # type: ignore[attr-defined]
         if name in named:
-            raise RuleError(f"{named[name].__module__} and {cls.__module__} both define {name!r}", "Rename one of them.")
+            both = f"{named[name].__module__} and {cls.__module__}"
+            raise RuleError(f"{both} both define {name!r}", "Rename one of them.")
         named[name] = cls
     return named

@@ -1,4 +1,4 @@
-"""The typed results of `graphaudit.audit` and `graphaudit.rewrite`; `--format json` prints them. Imports nothing heavy."""
+"""The typed results of `audit` and `rewrite`, which `--format json` prints. Imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ and `explain` load every check and must start in a fraction of a second.
 from __future__ import annotations
 
 import inspect
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
@@ -45,7 +46,7 @@ class Check(ABC):
     @classmethod
     def explanation(cls) -> str:
         """The module docstring: what the finding means, why it matters, what to do."""
-        return inspect.cleandoc(inspect.getmodule(cls).__doc__ or "")  # type: ignore[union-attr]
+        return inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
 
     @classmethod
     def summary(cls) -> str:

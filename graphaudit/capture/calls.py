@@ -50,7 +50,7 @@ class Call:
 
     @property
     def dynamic_shapes(self) -> dict[str, Any] | None:
-        """What `torch.export.export` wants: a `Dim` for each named dimension, by parameter name; None if there is none."""
+        """What `torch.export.export` wants: a `Dim` for each named dimension, by parameter; None without any."""
         names = sorted({d for slot in self.slots for d in slot.shape if isinstance(d, str)})
         if not names:
             return None
@@ -114,8 +114,10 @@ def _call(policy: Policy, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Cal
 
 
 def _user_calls(policy: Policy) -> list[Call]:
-    calls = []
-    for seed in range(1, _SEEDS_TRIED) if policy.inputs is not None else ():
+    calls: list[Call] = []
+    if policy.inputs is None:
+        return calls
+    for seed in range(1, _SEEDS_TRIED):
         args = policy.inputs(seed)
         leaves, spec = pytree.tree_flatten((tuple(args), dict(policy.example_kwargs)))
         if spec == policy.interface.in_spec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
 from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -53,6 +56,7 @@ def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
             program = _program(policy, exported)
         except Exception as error:  # torch.export raises what it likes, the user's own exceptions included
             blockers.append(blocker_of(error))
+            _LOG.debug("%s failed\n%s", method, blockers[-1].detail)
             continue
         result = Capture(program, method)
         if look_for_frozen:
@@ -98,5 +102,3 @@ def _frozen(policy: Policy, call: Call, exported: ExportedProgram, strict: bool)
             blocker = blocker_of(error)
             found.append(Frozen(blocker.place, "", cause, "a graph", f"no graph: {blocker.reason}"))
     return found or compare_captures(exported, again, "input")
-
-

@@ -113,12 +113,13 @@ def _changes_with_seed(policy: Policy, draws: bool) -> bool:
 def _changes_between_calls(policy: Policy, calls: Sequence[Sequence[Any]]) -> bool:
     """Whether a call's result depends on the calls before it: the example, another input, the example again."""
     sequence = [policy.example_args, *calls[:2], policy.example_args]
-    results = []
+    results: list[list[torch.Tensor]] = []
     with policy.working.fresh() as module:
         for args in sequence:
             seed_generators(0)
             with _quiet_failures(len(results)):
-                results.append(_flat(policy, module(*clone_tensors(tuple(args)), **clone_tensors(dict(policy.example_kwargs)))))
+                result = module(*clone_tensors(tuple(args)), **clone_tensors(dict(policy.example_kwargs)))
+                results.append(_flat(policy, result))
     return not _same(results[0], results[-1])
 
 
@@ -145,5 +146,3 @@ def _same(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> bool:
     return len(left) == len(right) and all(
         a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) for a, b in zip(left, right)
     )
-
-

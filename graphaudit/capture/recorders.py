@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import cProfile
 import datetime
 import inspect
 import random
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -127,13 +128,13 @@ class Conversions(TorchFunctionMode):
         self._recording.add(kind, func.__name__, frame)
 
 
-class Dispatches(TorchDispatchMode):
+class Dispatches(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Draws, data-dependent shapes, and writes to tensors, seen at the ATen level."""
 
     supports_higher_order_operators = True
 
     def __init__(self, recording: Recording, storages: Storages) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._recording = recording
         self._storages = storages
 
@@ -171,7 +172,7 @@ class Storages:
         self._owners: dict[int, tuple[EventKind, str]] = {}
         for keys, leaf in pytree.tree_leaves_with_path((args, kwargs)):
             if isinstance(leaf, torch.Tensor):
-                root = "args" if keys[0].idx == 0 else "kwargs"
+                root = "args" if keys[0] == pytree.SequenceKey(0) else "kwargs"
                 self._put(leaf, EventKind.WRITE_INPUT, root + pytree.keystr(tuple(keys[1:])))
         for prefix, part in module.named_modules():
             for name, value in vars(part).items():
@@ -203,8 +204,11 @@ class CallRecorder:
         self._previous = sys.getprofile()
         sys.setprofile(self._profile)
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        sys.setprofile(self._previous)
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self._previous, cProfile.Profile):  # is no function; it puts itself in place
+            self._previous.enable()
+        else:
+            sys.setprofile(self._previous)
 
     def _profile(self, frame: FrameType, event: str, arg: Any) -> None:
         if event == "call":
@@ -250,15 +254,15 @@ class NumpyRandomWatch:
         self._previous = sys.gettrace()
         sys.settrace(self._trace)
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         sys.settrace(self._previous)
 
-    def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def _trace(self, frame: FrameType, _event: str, _arg: Any) -> Any:
         if is_engine(frame.f_code.co_filename):
             return None
         line = frame.f_lineno
 
-        def each_line(frame: FrameType, event: str, arg: Any) -> Any:
+        def each_line(frame: FrameType, _event: str, _arg: Any) -> Any:
             nonlocal line
             states = self._states()
             if states != self._seen:
@@ -328,7 +332,7 @@ def _bit_generator(value: Any) -> Any:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _zero_probability(name: str, args: Sequence[Any]) -> bool:

@@ -14,7 +14,7 @@ def seed_generators(seed: int) -> None:
     """Seed all three."""
     torch.manual_seed(seed)
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - it is the legacy global generator that policies use
+    np.random.seed(seed)  # it is the legacy global generator that policies use
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 _BUILTINS = {"max", "min", "sum", "any", "all", "sorted", "abs", "round", "range", "len", "enumerate"}
+_PLACED = ast.stmt | ast.expr | ast.excepthandler | ast.pattern | ast.arg | ast.keyword | ast.alias
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def _enclosing(span: Span) -> Iterator[tuple[ast.AST, ast.AST]]:
 def _covers(node: ast.AST, span: Span) -> bool:
     if isinstance(node, ast.comprehension):
         return any(_covers(c, span) for c in ast.iter_child_nodes(node))
-    if not hasattr(node, "lineno"):
+    if not isinstance(node, _PLACED) or node.end_lineno is None or node.end_col_offset is None:
         return False
     start, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
     return start <= (span.line, span.column) and (span.end_line, span.end_column) <= end

@@ -37,7 +37,7 @@ def build_app() -> App:
         help_format="plaintext",
         version=__version__,
         help_formatter="default" if streams.is_terminal() else "plain",
-        console=streams.console(),
+        console=streams.console(prose=True),
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative=""),
     )
@@ -172,7 +172,7 @@ def explain(finding: str | None = None, /, *, output: Output = OUTPUT) -> int:
     if output.is_json:
         streams.write_json(found)
     else:
-        explanation.print_explanation(found, streams.console())
+        explanation.print_explanation(found, streams.console(prose=True))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import io
+import logging
 import os
 import shutil
 import sys
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
 
     from graphaudit.report.progress import Progress
 
-_LOG_WIDTH = 120  # columns, where nobody says how wide the output may be
+_LOG_WIDTH = 120  # columns of help and explanations, where nobody says how wide the output may be
+_UNWRAPPED = 2**16  # columns: a finding or a verdict in a log is one line, for grep and for the viewer to wrap
 
 
 @contextmanager
 def working(*, debug: bool = False) -> Iterator[Progress | None]:
-    """While a policy is loaded and run: standard output is standard error, libraries keep quiet unless `debug`."""
+    """While a policy is loaded and run: standard output is standard error, libraries keep quiet unless `debug`.
+
+    With `debug` the log of graphaudit goes to standard error too: among others, whatever torch.export says.
+    """
     from graphaudit.report.progress import progress
 
-    with _stdout_to_stderr(), warnings.catch_warnings(), progress() as callback:
+    with _stdout_to_stderr(), warnings.catch_warnings(), _log(debug), progress() as callback:
         if not debug:
             warnings.simplefilter("ignore")
         yield callback
@@ -47,8 +52,11 @@ def write_json(value: Any) -> None:
         _drop_output()
 
 
-def console() -> Console:
-    """Standard output for people: as wide as the terminal; in a log as wide as COLUMNS says, else 120."""
+def console(*, prose: bool = False) -> Console:
+    """Standard output for people: as wide as the terminal; in a log as wide as COLUMNS says.
+
+    Without COLUMNS, a log gets `prose` at 120 columns and everything else unwrapped.
+    """
     from rich.console import Console
 
     class Pipe(Console):
@@ -59,7 +67,12 @@ def console() -> Console:
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    width = None if "COLUMNS" in os.environ else shutil.get_terminal_size().columns if is_terminal() else _LOG_WIDTH
+    if "COLUMNS" in os.environ:
+        width = None
+    elif is_terminal():
+        width = shutil.get_terminal_size().columns
+    else:
+        width = _LOG_WIDTH if prose else _UNWRAPPED
     return Pipe(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
 
 
@@ -71,6 +84,21 @@ def is_terminal() -> bool:
 def _drop_output() -> None:
     """The reader of standard output went away (`| head`): what is left goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+@contextmanager
+def _log(debug: bool) -> Iterator[None]:
+    logger, handler = logging.getLogger("graphaudit"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("debug: %(name)s: %(message)s"))
+    level = logger.level
+    if debug:
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 @contextmanager

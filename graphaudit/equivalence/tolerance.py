@@ -9,12 +9,12 @@ least 1):
     bound = 16·eps·scale + 8·noise + 16·eps64·largest |e|      the candidate may be this far from e or from d
 
 e − d is the rounding error that eager itself commits, measured, so a rewrite may be as wrong as eager up to a small
-factor and no more; 16·eps covers the outputs on which eager happens to round to the right answer. The last term is the rounding
-error of the float64 copy: log(1 + exp(−40)) is 0 in both, and 4e-18 in a softplus that does not lose it. Three things must
-not loosen the bound, and do not: an output in larger units in the next column; a mask constant such as −1e9 in the same
-tensor, because scale is per element and constants from 2^12 up have no part in what is typical; and a jump (eager
-rounds to another side of a step than float64), because a difference of more than half of the digits is no rounding
-error. Without a float64 reference the bound is 128·eps·scale: the rounding error of a dot product grows as the square
+factor and no more; 16·eps covers the outputs on which eager happens to round to the right answer. The last term is the
+rounding error of the float64 copy: log(1 + exp(−40)) is 0 in both, and 4e-18 in a softplus that does not lose it. Three
+things must not loosen the bound, and do not: an output in larger units in the next column; a mask constant such as −1e9
+in the same tensor, because scale is per element and constants from 2^12 up have no part in what is typical; and a jump
+(eager rounds to another side of a step than float64), because a difference of more than half of the digits is no
+rounding error. Without a float64 reference the bound is 128·eps·scale: the rounding error of a dot product grows as the square
 root of its length (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 2.8), and 128 is that of
 some sixteen thousand terms.
 

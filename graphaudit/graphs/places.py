@@ -29,7 +29,7 @@ def is_library(file: str) -> bool:
     if file.startswith("<"):
         return True
     resolved = str(Path(file).resolve())
-    return resolved.startswith(_PACKAGE) or resolved.startswith(_library_roots())
+    return resolved.startswith((_PACKAGE, *_library_roots()))
 
 
 @cache

@@ -57,7 +57,7 @@ class KernelRules:
     """Whether a provider of the installed ONNX Runtime runs a node."""
 
     def __init__(self, provider: str) -> None:
-        import onnxruntime  # type: ignore[import-untyped]
+        import onnxruntime
 
         short = provider.removesuffix("ExecutionProvider")
         self._where = f"{short} kernel" if short else "kernel"
@@ -247,7 +247,7 @@ def _single_node_model(node: Node) -> Any:
 
 @cache
 def _signatures() -> Signatures:
-    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema  # type: ignore[import-untyped]
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
     return Signatures(get_all_operator_schema())
 

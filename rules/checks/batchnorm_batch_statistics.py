@@ -54,7 +54,7 @@ class BatchnormBatchStatistics(Check):
         for name, module in named_modules(subject.policy):
             if not _is_batch_norm(module):
                 continue
-            if module.running_mean is None:
+            if getattr(module, "running_mean", None) is None:
                 message = f"{name} has no running statistics: each action depends on the rest of its batch"
                 yield self.finding(message, node=name)
             elif module.training:

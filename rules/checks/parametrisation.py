@@ -58,8 +58,8 @@ class Parametrisation(Check):
         from torch.nn.utils.weight_norm import WeightNorm
 
         for name, module in subject.policy.module.named_modules():
-            tensors = list(module.parametrizations) if parametrize.is_parametrized(module) else []  # type: ignore[arg-type]
-            tensors += [h.name for h in module._forward_pre_hooks.values() if isinstance(h, WeightNorm | SpectralNorm)]  # type: ignore[attr-defined]
+            tensors = list(module.parametrizations) if parametrize.is_parametrized(module) else []
+            tensors += [h.name for h in module._forward_pre_hooks.values() if isinstance(h, WeightNorm | SpectralNorm)]
             for tensor in tensors:
                 path = f"{name}.{tensor}" if name else tensor
                 yield self.finding(f"{path} is recomputed in every call by a parametrisation", node=path)

@@ -55,7 +55,7 @@ class SqueezeWithoutDim(Check):
         """Calls of squeeze without a dimension: in the source, and in the graph where there is no source."""
         if not dynamic_names(subject):
             return
-        places = [*_in_source(subject)] or [*_in_graph(subject)]
+        places: list[Place | None] = [*_in_source(subject)] or [*_in_graph(subject)]
         for place in places:
             severity = unless_captured(subject, place, Severity.WARNING)
             message = "squeeze() also drops a dimension that may vary whenever its size is 1"

@@ -83,6 +83,29 @@ def test_the_answer_no_is_status_1_and_leaves_nothing(here: Run, walker: Path) -
     assert not (walker.parent / "out").exists()
 
 
+def test_debug_adds_what_torch_export_said(here: Run, walker: Path) -> None:
+    plain = here("audit", "walker.py:Stopping")
+    debug = here("audit", "walker.py:Stopping", "--debug")
+    assert plain.stderr == ""
+    assert "debug: graphaudit.capture.frontend: torch.export failed\nTraceback" in debug.stderr
+    assert "torch.export strict failed" in debug.stderr
+    assert debug.stdout == plain.stdout
+
+
+def test_a_finding_in_a_log_is_one_line_unless_columns_says_otherwise(
+    here: Run, walker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = ("audit", "walker.py:Softmax", "--target", "ascend-310p")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    (line,) = [line for line in here(*audit).stdout.splitlines() if line.startswith("warning[GA301]")]
+    assert len(line) > 120
+    assert line.endswith("NaN")
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = here(*audit).stdout.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert " ".join(map(str.strip, lines)).count(line) == 1
+
+
 @pytest.mark.parametrize(
     ("policy", "fail_on", "status"),
     [
