@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from traceback import StackSummary
 from typing import Any
 
 from torch.distributions import Distribution
+from torch.fx.proxy import TracerBase
 
 from graphaudit.capture.seeds import preserved_generators, seed_generators
+from graphaudit.graphs.places import is_engine
 from graphaudit.quiet import quiet
+
+_TRACE_ENTRY = "/torch/export/_trace.py"
 
 
 @contextmanager
@@ -18,6 +23,7 @@ def tracing(seed: int) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(preserved_generators())
         stack.enter_context(_unvalidated_distributions())
+        stack.enter_context(_whole_stack_traces())
         stack.enter_context(quiet())
         seed_generators(seed)
         yield
@@ -41,3 +47,23 @@ def _unvalidated_distributions() -> Iterator[None]:
         yield
     finally:
         Distribution.__init__ = original  # type: ignore[method-assign]
+
+
+@contextmanager
+def _whole_stack_traces() -> Iterator[None]:
+    """torch.export keeps the frames of methods called `forward` alone; keep the policy's helpers as well, so that a
+    node's place is the line that computes it. torch offers the method below for that purpose."""
+    original = TracerBase._filter_traceback_frames
+
+    def keep(self: TracerBase, summary: StackSummary) -> StackSummary:
+        traced = max((i for i, frame in enumerate(summary) if frame.filename.endswith(_TRACE_ENTRY)), default=-1)
+        if traced < 0:
+            return original(self, summary)
+        inner = list(summary)[traced + 1 :]
+        return StackSummary.from_list([f for f in inner if f.name == "forward" or not is_engine(f.filename)])
+
+    TracerBase._filter_traceback_frames = keep  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = original  # type: ignore[method-assign]

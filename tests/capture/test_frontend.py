@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import nn
 
@@ -94,3 +96,13 @@ def test_a_module_that_cannot_be_copied_is_put_back() -> None:
     assert not policy.working.is_copy
     assert capture(policy).program is not None
     assert policy.module.training and policy.module.count.item() == 0
+
+
+def test_a_node_s_place_is_the_line_of_the_helper_that_computes_it() -> None:
+    program = capture(p.policy(p.helped)).program
+    assert program is not None
+    source = Path(p.__file__).read_text().splitlines()
+    lines = {n.name: source[place.line - 1].strip() for n in program.graph.nodes if (place := program.place(n))}
+    assert lines["exp"] == "weights = torch.exp(scores)"
+    assert lines["div"] == "return weights / weights.sum(-1, keepdim=True)"
+    assert lines["linear"] == "return by_hand(self.net(obs))"
