@@ -9,6 +9,7 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import map_arg
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 _INHERITED = ("stack_trace", "nn_module_stack", "from_node", "custom")
@@ -34,6 +35,36 @@ def insert_call(
     return node
 
 
+def insert_function(
+    successor: fx.Node, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+) -> Any:
+    """Inline what `function` computes of `args` just before `successor`, on behalf of `successor`.
+
+    `function` is written in torch as for eager; it is traced on the fake tensors of the nodes among `args`, so sizes
+    that vary stay symbols. It must not make tensors out of Python data. Returns the nodes of its result, in the
+    structure of its result.
+    """
+    nodes, rebuild = _split(args, kwargs or {})
+
+    def flat(*values: Any) -> Any:
+        given, named = rebuild(values)
+        return function(*given, **named)
+
+    with torch.no_grad():
+        traced = make_fx(flat, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*(n.meta["val"] for n in nodes))
+    copied: dict[fx.Node, Any] = dict(zip(traced.graph.find_nodes(op="placeholder"), nodes, strict=True))
+    for inner in traced.graph.nodes:
+        if inner.op == "call_function":
+            with successor.graph.inserting_before(successor):
+                node = successor.graph.node_copy(inner, copied.__getitem__)
+            node.meta = {"val": inner.meta["val"]}
+            node.meta.update({key: successor.meta[key] for key in _INHERITED if key in successor.meta})
+            copied[inner] = node
+        elif inner.op == "get_attr":
+            raise ValueError(f"{function.__name__} makes a tensor out of Python data")
+    return map_arg(traced.graph.output_node().args[0], copied.__getitem__)
+
+
 def cast_call(successor: fx.Node, value: fx.Node, dtype: torch.dtype) -> fx.Node:
     """`value` itself if it has `dtype`, else a cast to it just before `successor`."""
     if value.meta["val"].dtype == dtype:
@@ -45,6 +76,19 @@ def replace_node(old: fx.Node, new: fx.Node) -> None:
     """Let every reader of `old` read `new`, and erase `old`."""
     old.replace_all_uses_with(new)
     old.graph.erase_node(old)
+
+
+def _split(
+    args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[fx.Node], Callable[[Sequence[Any]], tuple[Sequence[Any], Mapping[str, Any]]]]:
+    """The different nodes among the arguments, and a function that puts values in their places."""
+    nodes: dict[fx.Node, int] = {}
+    map_arg((args, kwargs), lambda n: nodes.setdefault(n, len(nodes)))
+
+    def rebuild(values: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        return map_arg((tuple(args), dict(kwargs)), lambda n: values[nodes[n]])
+
+    return list(nodes), rebuild
 
 
 def _propagate(node: fx.Node) -> Any:

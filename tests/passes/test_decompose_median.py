@@ -1,0 +1,53 @@
+"""decompose_median picks the element that torch picks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphaudit.passes.decompose_median import DecomposeMedian
+from tests.passes.helpers import Unary, assert_equivalent_where_finite, ops, reasons, run_pass
+from tests.passes.translated import assert_runs_alike
+
+INF, NAN = float("inf"), float("nan")
+AWKWARD = torch.tensor(
+    [[0.0, 0.0, 0.0, 0.0], [-1.0, 3e38, -3e38, 2.0], [1.0, NAN, 5.0, 2.0], [-INF, INF, 1.0, INF], [2.0, 1.0, 2.0, 1.0]]
+)
+CALLS = {
+    "even": lambda x: x.median(-1).values,
+    "odd": lambda x: x[:, :3].median(1).values,
+    "first dimension, kept": lambda x: x.median(0, keepdim=True).values,
+    "all": lambda x: x.median(),
+    "one element": lambda x: x[:, :1].median(-1).values,
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_equivalent_on_awkward_inputs(call):
+    module = Unary(CALLS[call])
+    program = run_pass(DecomposeMedian, module, (AWKWARD,)).artifact
+    assert "median" not in ops(program)
+    for x in (AWKWARD, AWKWARD[[0, 1, 3, 4, 4]]):
+        assert_equivalent_where_finite(module, program, x)
+        assert_runs_alike(program, x)
+
+
+def test_integers_and_a_varying_batch():
+    module = Unary(CALLS["even"])
+    program = run_pass(DecomposeMedian, module, (torch.ones(3, 4, dtype=torch.int64),), ({0: "batch"},)).artifact
+    assert_equivalent_where_finite(module, program, torch.tensor([[4, 1, 3, 2]]))
+
+
+@pytest.mark.parametrize(
+    ("function", "dynamic", "reason"),
+    [
+        (lambda x: x.median(-1).indices, None, "the index of the median is read"),
+        (lambda x: x.median(-1).values, ({1: "time"},), "the number of elements varies"),
+        (lambda x: x.median(), ({0: "batch"},), "the number of elements varies"),
+        (lambda x: x[:, :0].median(), None, "there are no elements"),
+    ],
+)
+def test_what_stays(function, dynamic, reason):
+    result = run_pass(DecomposeMedian, Unary(function), (AWKWARD,), dynamic)
+    assert not result.changed
+    assert reasons(result) == [reason]

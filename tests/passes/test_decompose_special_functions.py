@@ -1,0 +1,63 @@
+"""decompose_special_functions at float32 and float64, over the whole range and at the poles."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphaudit.passes.decompose_special_functions import DecomposeSpecialFunctions
+from tests.passes.helpers import Unary, assert_equivalent_where_finite, ops, reasons, run_pass
+from tests.passes.translated import assert_runs_alike
+
+INF, NAN = float("inf"), float("nan")
+POLES = torch.tensor([0.0, -0.0, -1.0, -2.0, -3.5, 1.0, 2.0, INF, NAN, 3e38, 1e-38, -1e-30])
+RANGE = torch.cat([torch.linspace(1e-3, 12, 4001), torch.logspace(-20, 20, 401), torch.linspace(-7.75, -0.25, 16)])
+INSIDE = torch.cat([torch.linspace(-1, 1, 4001), 1 - torch.logspace(-7, -1, 50), POLES])
+CALLS = {
+    "erfinv": (torch.erfinv, INSIDE),
+    "special.erfinv": (torch.special.erfinv, INSIDE),
+    "lgamma": (torch.lgamma, torch.cat([POLES, RANGE])),
+    "digamma": (torch.digamma, torch.cat([POLES, RANGE])),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_element_by_element_within_8_units_of_float64(call):
+    function, x = CALLS[call]
+    program = run_pass(DecomposeSpecialFunctions, Unary(function), (x,)).artifact
+    got, want, truth = program.runner()([x])[0], function(x), function(x.double())
+    assert torch.equal(got.isnan(), want.isnan())
+    assert torch.equal(got[want.isinf()], want[want.isinf()])
+    finite = want.isfinite()
+    unit = torch.finfo(torch.float32).eps * truth.abs().clamp(min=0.0 if "erfinv" in call else 1.0)
+    assert ((got - truth).abs() <= 8 * unit)[finite].all()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_float64_within_1e_14(call):
+    function, x = CALLS[call]
+    x = x[x > -0.9].double()
+    program = run_pass(DecomposeSpecialFunctions, Unary(function), (x,)).artifact
+    torch.testing.assert_close(program.runner()([x])[0], function(x), rtol=1e-14, atol=1e-14, equal_nan=True)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_equivalent_on_awkward_inputs(call):
+    function, x = CALLS[call]
+    module = Unary(function)
+    program = run_pass(DecomposeSpecialFunctions, module, (x,), ({0: "batch"},)).artifact
+    assert call not in ops(program)
+    assert_equivalent_where_finite(module, program, x[20:])
+    assert_equivalent_where_finite(module, program, x[:1])
+    assert_runs_alike(program, x, rtol=2e-6, atol=2e-6)
+
+
+def test_half_precision_stays():
+    result = run_pass(DecomposeSpecialFunctions, Unary(torch.lgamma), (torch.ones(3, dtype=torch.float16),))
+    assert not result.changed
+    assert reasons(result) == ["there are no coefficients for float16"]
+
+
+def test_other_functions_stay():
+    result = run_pass(DecomposeSpecialFunctions, Unary(torch.erf), (torch.ones(3),))
+    assert not result.changed and not result.left
