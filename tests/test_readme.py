@@ -1,7 +1,7 @@
 """README.md stays true: its commands and programs run in a temporary folder, and what they print is what it shows.
 
-Durations, versions and the last digits of differences depend on the machine; they are not compared. A line `…` stands for the
-rest of the output. The two commands that set up an environment are what `.ci/run` runs.
+Durations, versions and the last digits of differences depend on the machine; they are not compared. A line `…` stands
+for the rest of the output. The test command that README gives is what `.ci/run` runs.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ things must not loosen the bound, and do not: an output in larger units in the n
 in the same tensor, because scale is per element and constants from 2^12 up have no part in what is typical; and a jump
 (eager rounds to another side of a step than float64), because a difference of more than half of the digits is no
 rounding error. Without a float64 reference the bound is 128·eps·scale: the rounding error of a dot product grows as the
-square root of its length (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 2.8), and 128 is that
-of some sixteen thousand terms.
+square root of its length (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 2.8), and 128 is
+that of some sixteen thousand terms.
 
 Inputs drawn ten or a thousand times larger than any that were seen look for overflow, NaN, jumps and wrong branches,
 not for rounding: there a saturated gate multiplied by a huge state shows the absolute accuracy of a runtime's sigmoid
