@@ -17,6 +17,7 @@ Names, order, types and shapes of inputs and outputs stay exactly as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import onnx
 
@@ -63,7 +64,7 @@ class SimplifyOnnx(Pass[OnnxModel]):
             return PassResult(artifact)
         names = {name for node in _nodes(after.graph) for name in node.output}
         places = {name: place for name, place in artifact.places.items() if name in names}
-        return PassResult(OnnxModel(after, places), _rewritten(artifact, after.graph, names))
+        return PassResult(replace(artifact, proto=after, places=places), _rewritten(artifact, after.graph, names))
 
 
 def _unsuitable(proto: onnx.ModelProto) -> str:

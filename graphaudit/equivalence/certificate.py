@@ -59,7 +59,8 @@ def _conditions(policy: Policy, reference: Reference, verdicts: Sequence[Verdict
     said = [f"{fixed.path} is {fixed.value!r}, as in the example" for fixed in interface.fixed]
     said += _sizes(policy, reference)
     if reference.rejected:
-        said.append(f"{reference.rejected} drawn inputs were left out, because the module raises on them")
+        why = "the module raises on them or leaves an operator's domain"
+        said.append(f"{reference.rejected} drawn inputs were left out, because {why}")
     if reference.other_values:
         said.append(f"{reference.other_values} inputs were left out, because their Python values are not the example's")
     if reference.double_reason:

@@ -30,9 +30,17 @@ class Eager:
         self.draws = False
 
     def __call__(
-        self, args: Any, kwargs: Any, seed: int, prepare: Callable[[nn.Module], None] | None = None
+        self,
+        args: Any,
+        kwargs: Any,
+        seed: int,
+        prepare: Callable[[nn.Module], None] | None = None,
+        *,
+        strict: bool = False,
     ) -> list[torch.Tensor]:
         """Run forward without gradients, its draws fixed by `seed`.
+
+        With `strict`, calls outside of an operator's documented domain that PyTorch lets pass raise ValueError.
 
         `prepare` may change the copy's parameters before the call; they are put back. Where the user's module could
         not be copied, `prepare` is not called. Raises whatever the user's forward raises.
@@ -43,7 +51,8 @@ class Eager:
             if prepare is not None and self._working.is_copy:
                 prepare(module)
             before = torch.default_generator.get_state()
-            result = module(*clone_tensors(args), **clone_tensors(kwargs))
+            with _Documented() if strict else nullcontext():
+                result = module(*clone_tensors(args), **clone_tensors(kwargs))
             self.draws |= not torch.equal(before, torch.default_generator.get_state())
             # Cloned, because a result may be a view of a buffer that is about to be put back.
             return [t.clone() for t in self._interface.flatten_result(result)]
@@ -101,6 +110,23 @@ class _Widen(TorchFunctionMode):
         args = tuple(_wide_dtype(a) for a in args)
         result = func(*args, **{k: _wide_dtype(v) for k, v in (kwargs or {}).items()})
         return _widened(result) if func in self._SOURCES else result
+
+
+class _Documented(TorchFunctionMode):
+    """Raises where `torch.multinomial` is to draw more different categories than have a probability above zero.
+
+    Its documentation forbids that, but PyTorch then goes on with ties in whatever order its sort has.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.multinomial, torch.Tensor.multinomial):
+            _check_categories(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _check_categories(input: torch.Tensor, num_samples: int, replacement: bool = False, **_: Any) -> None:
+    if not replacement and num_samples > 1 and bool(((input > 0).sum(-1) < num_samples).any()):
+        raise ValueError("multinomial draws more categories than have a probability above zero")
 
 
 def _wide_dtype(value: Any) -> Any:

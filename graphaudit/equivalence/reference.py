@@ -106,7 +106,7 @@ class Reference:
             self.other_values += 1
             return
         try:
-            outputs = self._eager(sample.args, sample.kwargs, seed=len(self.samples))
+            outputs = self._eager(sample.args, sample.kwargs, seed=len(self.samples), strict=drawn)
         except Exception as error:  # the user's forward
             if not drawn:
                 raise run_error(sample.origin, error) from error

@@ -85,13 +85,13 @@ def write_bundle(
     """
     check_output(directory)
     place = _resolve(directory)
-    golden = choose_golden(reference)
+    golden = choose_golden(reference, model)
     run = runner(model)
-    answers = [run(sample.inputs) for sample in golden]
+    answers = [run([*sample.inputs, *sample.noise]) for sample in golden]
     documents = {
         m.CERTIFICATE: m.to_json(_stable(certificate)),
         m.REPORT: m.to_json(_stable(report)),
-        m.GOLDEN: golden_arrays(interface, golden, answers),
+        m.GOLDEN: golden_arrays(interface, model, golden, answers),
     }
     with _os_errors(place), _replacing(place) as folder:
         files = write_model(model.proto, folder / m.MODEL, weights_limit)
@@ -106,6 +106,7 @@ def write_bundle(
             files=[m.HashedFile(name, hashes[name]) for name in sorted(documents)],
             versions={p: v for p in _PACKAGES if (v := installed_version(p)) is not None},
             seed=seed,
+            replay="exact" if model.noise else None,
             inputs=describe_inputs(interface, model),
             outputs=describe_outputs(interface, model),
             call=describe_call(policy, interface),

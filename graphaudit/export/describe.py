@@ -41,11 +41,23 @@ def describe_call(policy: Policy, interface: Interface) -> Call:
 
 
 def describe_inputs(interface: Interface, model: OnnxModel) -> list[Input]:
-    """The inputs, with the shapes that the model declares."""
+    """The arguments, with the shapes that the model declares, and the noise."""
     shapes = _shapes(model.proto.graph.input)
-    return [
+    arguments = [
         Input(name=s.name, role="argument", dtype=s.dtype, shape=_known(shapes[s.name], s.shape), path=s.path)
         for s in interface.inputs
+    ]
+    return arguments + [
+        Input(
+            name=n.name,
+            role="noise",
+            dtype=n.dtype,
+            shape=list(n.shape),
+            distribution=n.distribution,
+            parameters=dict(n.parameters),
+            draw=n.draw,
+        )
+        for n in model.noise
     ]
 
 

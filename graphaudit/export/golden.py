@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from graphaudit.equivalence.eager import torch_seeded
+from graphaudit.graphs.noise import draw_noise
+from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.interface import Interface
 
 if TYPE_CHECKING:
@@ -27,15 +30,17 @@ LIMIT = 1 << 24  # elements; past that, the samples chosen so far have to do
 class Golden:
     """One sample in the order of the interface: inputs, eager's outputs, and how far from those an output may be.
 
-    `bounds` are float64, of the outputs' shapes or broadcastable to them; 0 for integers.
+    `noise` is what eager drew for the sample, in the order of the model's noise inputs. `bounds` are float64, of the
+    outputs' shapes or broadcastable to them; 0 for integers.
     """
 
     inputs: Sequence[torch.Tensor]
+    noise: Sequence[torch.Tensor]
     outputs: Sequence[torch.Tensor]
     bounds: Sequence[torch.Tensor]
 
 
-def choose_golden(reference: Reference, count: int = COUNT) -> list[Golden]:
+def choose_golden(reference: Reference, model: OnnxModel, count: int = COUNT) -> list[Golden]:
     """The example, and samples of each family in turn: the user's own inputs, and inputs drawn by the tool."""
     families: dict[str, list[int]] = {}
     for number, sample in enumerate(reference.samples):
@@ -44,15 +49,20 @@ def choose_golden(reference: Reference, count: int = COUNT) -> list[Golden]:
     chosen: list[Golden] = []
     elements = 0
     for number in sorted(in_turn[:count]):
-        golden = Golden(*reference.answers(number))
-        elements += sum(t.numel() for t in (*golden.inputs, *golden.outputs))
+        inputs, outputs, bounds = reference.answers(number)
+        with torch_seeded(number):  # the seed under which the reference ran eager
+            noise = draw_noise(model.noise, inputs, model.arguments)
+        golden = Golden(inputs, noise, outputs, bounds)
+        elements += sum(t.numel() for t in (*inputs, *noise, *outputs))
         if chosen and elements > LIMIT:
             break
         chosen.append(golden)
     return chosen
 
 
-def golden_arrays(interface: Interface, samples: Sequence[Golden], answers: Sequence[Sequence[torch.Tensor]]) -> bytes:
+def golden_arrays(
+    interface: Interface, model: OnnxModel, samples: Sequence[Golden], answers: Sequence[Sequence[torch.Tensor]]
+) -> bytes:
     """The bytes of golden.npz: `0/in/obs`, `0/out/action`, `0/tolerance/action`, and so on for each sample.
 
     `answers` are the bundle's own outputs, which its certificate accepts. Where an answer is accepted although it is
@@ -61,11 +71,12 @@ def golden_arrays(interface: Interface, samples: Sequence[Golden], answers: Sequ
     """
     arrays: dict[str, Array] = {}
     for number, (sample, given) in enumerate(zip(samples, answers, strict=True)):
-        for slot, tensor in zip(interface.inputs, sample.inputs, strict=True):
-            arrays[f"{number}/in/{slot.name}"] = _array(tensor)
-        for slot, eager, answer, bound in zip(interface.outputs, sample.outputs, given, sample.bounds, strict=True):
-            arrays[f"{number}/out/{slot.name}"] = _array(eager)
-            arrays[f"{number}/tolerance/{slot.name}"] = _tolerance(eager, answer, bound)
+        names = [s.name for s in interface.inputs] + [n.name for n in model.noise]
+        for name, tensor in zip(names, (*sample.inputs, *sample.noise), strict=True):
+            arrays[f"{number}/in/{name}"] = _array(tensor)
+        for output, eager, answer, bound in zip(interface.outputs, sample.outputs, given, sample.bounds, strict=True):
+            arrays[f"{number}/out/{output.name}"] = _array(eager)
+            arrays[f"{number}/tolerance/{output.name}"] = _tolerance(eager, answer, bound)
     stream = io.BytesIO()
     # numpy dates every member 1980-01-01 (zipfile's default for names), so the bytes depend on the arrays alone.
     np.savez(stream, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the names for options

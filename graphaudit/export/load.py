@@ -15,6 +15,7 @@ import numpy as np
 from graphaudit.errors import BundleError
 from graphaudit.export.call import Array, Signature, build_result, check_result
 from graphaudit.export.manifest import GOLDEN, Manifest, read_manifest
+from graphaudit.export.noise import NoiseInputs
 from graphaudit.runtimes.onnxruntime import RuntimeRefused, run_session, session
 
 
@@ -23,10 +24,15 @@ class DeployedPolicy:
 
     Takes NumPy arrays or torch tensors; returns the policy's own structure, in torch tensors if any argument was one,
     else in NumPy arrays. Raises GuardError for calls outside of what the bundle was made for.
+
+    A policy that samples draws from a stream of its own, which `seed` starts as `torch.manual_seed` starts PyTorch's,
+    and which `state` saves and restores; at first it stands where `manifest.seed` starts it. `noise={name: array}` in a
+    call gives the noise instead, unless the policy itself has a parameter called `noise`.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, threads: int = 1) -> None:
         _require_stateless(directory, manifest)
+        self._noise = NoiseInputs(manifest.inputs, manifest.seed)
         self.manifest = manifest
         self._call = Signature(manifest.call, manifest.inputs)
         self.__signature__ = self._call.signature
@@ -44,8 +50,23 @@ class DeployedPolicy:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The policy's forward."""
+        given = kwargs.pop("noise", None) if self._noise and "noise" not in self.__signature__.parameters else None
         feeds, as_tensors = self._call.feeds(args, kwargs)
+        feeds |= self._noise.draw(feeds) if given is None else self._noise.check(given, feeds)
         return build_result(self.manifest.call.result, self.run(feeds), as_tensors)
+
+    def seed(self, seed: int) -> None:
+        """Start the stream of draws over, as `torch.manual_seed(seed)` does for the PyTorch policy."""
+        self._noise.generator.seed(seed)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Where the stream of draws stands, as values that JSON holds; assign it to go on from there."""
+        return self._noise.generator.get_state()
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        self._noise.generator.set_state(state)
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """All outputs by name, from all inputs by name, unchecked. Raises BundleError where ONNX Runtime fails."""
@@ -165,7 +186,8 @@ def _check_file(folder: Path, name: str, sha256: str) -> None:
 
 
 def _require_stateless(directory: Path, manifest: Manifest) -> None:
-    roles = sorted({i.role for i in manifest.inputs} - {"argument"} | {o.role for o in manifest.outputs} - {"result"})
+    found = {i.role for i in manifest.inputs} | {o.role for o in manifest.outputs}
+    roles = sorted(found - {"argument", "noise", "result"})
     if roles:
         raise BundleError(f"{directory} has {' and '.join(roles)} among its inputs or outputs, which cannot be run yet")
 

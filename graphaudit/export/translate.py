@@ -45,21 +45,22 @@ class ExportRefused(Exception):
 def to_onnx(program: Program, target: Target) -> OnnxModel:
     """The program as an ONNX model at `target.opset`, without model-local functions.
 
-    Inputs and outputs carry the names of the interface, in its order; an input that the graph does not use is still an
-    input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
+    Inputs and outputs carry the names of the interface, in its order, and noise follows the arguments; an input that
+    the graph does not use is still an input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
     """
     _refuse_complex(program.interface)
     with quiet():
         model = _translate(program, target.opset)
-        _check_interface(model, program.interface)
+        _check_interface(model, program)
         if model.functions:
             ir_passes.InlinePass()(model)
         ir_passes.RemoveUnusedOpsetsPass()(model)
-        _name_dimensions(model, program.interface.inputs)
-        _name_values(model, program.interface)
+        _name_dimensions(model, program.inputs)
+        _name_values(model, program)
         result = OnnxModel.from_proto(ir.to_proto(model))
     if result.opset != target.opset:
         raise ExportRefused(f"torch exports this policy at opset {result.opset}, not at {target.opset}")
+    result.arguments, result.noise = program.interface.inputs, program.noise
     _fill_places(result, program)
     strip_metadata(result)
     return result
@@ -115,7 +116,9 @@ def _decomposed(program: Program, missing: list[MissingTranslation]) -> Program 
     names = {m.op for m in missing}
     known: Any = torch.export.default_decompositions()
     table = {op: how for op, how in known.items() if str(op) in names}
-    return Program(program.exported.run_decompositions(table), program.interface) if table else None
+    if not table:
+        return None
+    return Program(program.exported.run_decompositions(table), program.interface, program.noise)
 
 
 def _refusal(program: Program, opset: int, error: BaseException) -> ExportRefused:
@@ -206,10 +209,10 @@ def _refuse_complex(interface: Interface) -> None:
             raise ExportRefused(f"{slot.name} is {slot.dtype}, and no ONNX runtime takes or returns complex tensors")
 
 
-def _check_interface(model: ir.Model, interface: Interface) -> None:
+def _check_interface(model: ir.Model, program: Program) -> None:
     for kind, values, slots in (
-        ("input", model.graph.inputs, interface.inputs),
-        ("output", model.graph.outputs, interface.outputs),
+        ("input", model.graph.inputs, program.inputs),
+        ("output", model.graph.outputs, program.interface.outputs),
     ):
         if len(values) != len(slots):
             raise ExportRefused(
@@ -248,10 +251,10 @@ def _name_dimensions(model: ir.Model, inputs: Iterable[Slot]) -> None:
                 value.shape[axis] = pattern.sub(lambda m: names[m.group(1)], dimension.value)
 
 
-def _name_values(model: ir.Model, interface: Interface) -> None:
+def _name_values(model: ir.Model, program: Program) -> None:
     """Give inputs and outputs their names; whatever else has one of those names gets another."""
     graph = model.graph
-    wanted = [*zip(graph.inputs, interface.inputs), *_own_outputs(graph, interface.outputs)]
+    wanted = [*zip(graph.inputs, program.inputs), *_own_outputs(graph, program.interface.outputs)]
     ends = {id(value) for value, _ in wanted}
     values = list(_values(model))
     taken = {v.name for v in values} | {s.name for _, s in wanted}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx
 
 from graphaudit.findings import Place
+from graphaudit.graphs.noise import Noise
 from graphaudit.graphs.places import place_in_trace
+from graphaudit.interface import Slot
 
 # The exporter's metadata key (torch 2.9 to 2.13, torch/onnx/_internal/exporter/_core.py).
 STACK_TRACE_KEY = "pkg.torch.onnx.stack_trace"
@@ -17,12 +19,15 @@ STACK_TRACE_KEY = "pkg.torch.onnx.stack_trace"
 class OnnxModel:
     """`proto` may be edited in place by a pass that was given a `copy`.
 
-    ONNX clean-up tools drop node metadata but keep value names, so `places` maps value names to source lines.
+    ONNX clean-up tools drop node metadata but keep value names, so `places` maps value names to source lines. The last
+    inputs are those of `noise`; `arguments` are the slots of those before it.
     """
 
     proto: onnx.ModelProto
     places: dict[str, Place] = field(default_factory=dict)
     name: str = "model"
+    arguments: tuple[Slot, ...] = ()
+    noise: tuple[Noise, ...] = ()
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, name: str = "model") -> OnnxModel:
@@ -51,4 +56,4 @@ class OnnxModel:
         """An independent copy."""
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
-        return OnnxModel(proto, dict(self.places), self.name)
+        return replace(self, proto=proto, places=dict(self.places))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,24 +18,33 @@ from torch.export.graph_signature import (
     OutputKind,
     TensorArgument,
 )
+from torch.utils import _pytree as pytree
 
 from graphaudit.findings import Place
+from graphaudit.graphs.noise import Distribution, Noise, draw_noise, draws
 from graphaudit.graphs.places import place_in_trace
-from graphaudit.interface import Interface, Slot
+from graphaudit.interface import Interface, Slot, dtype_name
 
 _LIFTED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_REMOVABLE = (*_LIFTED, InputKind.CUSTOM_OBJ)
 
 
 class Program:
     """A functional FX graph with the interface of the policy it came from.
 
     `graph` may be edited freely between `copy` and `finish`. Placeholders for parameters, buffers and constants have a
-    `value`; the others are the inputs of the interface, in order.
+    `value`; the others are the inputs of the interface, in order, and after them those of `noise`.
     """
 
-    def __init__(self, exported: ExportedProgram, interface: Interface) -> None:
+    def __init__(self, exported: ExportedProgram, interface: Interface, noise: Sequence[Noise] = ()) -> None:
         self.exported = exported
         self.interface = interface
+        self.noise = tuple(noise)
+
+    @property
+    def inputs(self) -> tuple[Slot, ...]:
+        """All inputs of the graph: the arguments, then the noise."""
+        return (*self.interface.inputs, *(n.slot for n in self.noise))
 
     @property
     def graph(self) -> fx.Graph:
@@ -74,18 +84,55 @@ class Program:
         specs.insert(first_input, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), target))
         return node
 
+    def add_noise(
+        self,
+        shape: Sequence[int | torch.SymInt],
+        dtype: torch.dtype,
+        distribution: Distribution,
+        parameters: Mapping[str, int],
+    ) -> fx.Node:
+        """A new input after all others, which the caller of the graph draws; see `Noise`.
+
+        Raises ValueError for a dimension that is neither a number nor one of the arguments' named dimensions.
+        """
+        draw = len(self.noise)
+        names = tuple(d if isinstance(d, int) else self._dimension(d) for d in shape)
+        placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
+        taken = {n.name for n in self.graph.nodes} | {s.name for s in (*self.inputs, *self.interface.outputs)}
+        name = next(n for i in range(len(taken) + 1) if (n := f"noise_{draw}" + "_" * i) not in taken)
+        with self.graph.inserting_after(placeholders[-1]):
+            node = self.graph.placeholder(name)
+        mode = next((n.meta["val"].fake_mode for n in placeholders if hasattr(n.meta.get("val"), "fake_mode")), None)
+        with mode or nullcontext():
+            node.meta["val"] = torch.empty(tuple(shape), dtype=dtype)
+        self.exported.graph_signature.input_specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(name), None))
+        self._append_call(node)
+        self.noise = (*self.noise, Noise(name, dtype_name(dtype), names, distribution, dict(parameters), draw))
+        return node
+
+    def generators(self) -> dict[str, torch.Generator]:
+        """Placeholder name → a new `torch.Generator` in the state in which the graph's own was captured."""
+        return {
+            s.arg.name: _generator(self.exported.constants[s.target or ""])
+            for s in self.exported.graph_signature.input_specs
+            if s.kind is InputKind.CUSTOM_OBJ and isinstance(self.exported.constants[s.target or ""], torch.Generator)
+        }
+
     def place(self, node: fx.Node) -> Place | None:
         """The user's source line behind a node."""
         return place_in_trace(node.meta.get("stack_trace"))
 
     def finish(self) -> Program:
-        """Drop dead nodes and lifted values that nothing uses, check the graph, recompile it. Returns self."""
-        self.graph.eliminate_dead_code(is_impure_node=lambda n: n.op in ("placeholder", "output"))
+        """Drop dead nodes and lifted values that nothing uses, check the graph, recompile it. Returns self.
+
+        A draw that nothing reads stays: the draws after it would be others without it.
+        """
+        self.graph.eliminate_dead_code(is_impure_node=lambda n: n.op in ("placeholder", "output") or draws(n))
         specs = self.exported.graph_signature.input_specs
         by_name = {n.name: n for n in self.graph.nodes if n.op == "placeholder"}
         for spec in list(specs):
             node = by_name[spec.arg.name]
-            if spec.kind in _LIFTED and not node.users and spec.target not in self.mutated:
+            if spec.kind in _REMOVABLE and not node.users and spec.target not in self.mutated:
                 self.graph.erase_node(node)
                 specs.remove(spec)
         self._sync_outputs()
@@ -101,7 +148,7 @@ class Program:
         exported._graph_signature = copy.deepcopy(self.exported.graph_signature)
         exported._constants = dict(self.exported.constants)
         exported._state_dict = dict(self.exported.state_dict)
-        return Program(exported, self.interface)
+        return Program(exported, self.interface, self.noise)
 
     def with_interface(self, inputs: Sequence[Slot] | None = None, outputs: Sequence[Slot] | None = None) -> Program:
         """The same program under other slot descriptions."""
@@ -110,10 +157,13 @@ class Program:
             inputs=tuple(inputs if inputs is not None else self.interface.inputs),
             outputs=tuple(outputs if outputs is not None else self.interface.outputs),
         )
-        return Program(self.exported, changed)
+        return Program(self.exported, changed, self.noise)
 
     def runner(self, dtype: torch.dtype | None = None) -> Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]:
-        """A function from flat inputs to flat outputs; `dtype` casts the lifted floating-point tensors."""
+        """A function from flat arguments to flat outputs; `dtype` casts the lifted floating-point tensors.
+
+        Noise is drawn anew in each call, from PyTorch's global CPU generator.
+        """
         signature = self.exported.graph_signature
         module = self.exported.graph_module
         lifted = {s.arg.name: self._cast(self._tensor(s), dtype) for s in signature.input_specs if s.kind in _LIFTED}
@@ -126,10 +176,12 @@ class Program:
             return tensor.contiguous() if dense else tensor
 
         def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-            given = iter(inputs)
+            given = iter([*inputs, *draw_noise(self.noise, inputs, self.interface.inputs)])
             flat = [
                 lifted[s.arg.name]
                 if s.kind in _LIFTED
+                else _generator(self.exported.constants[s.target])
+                if s.kind is InputKind.CUSTOM_OBJ
                 else s.arg.value
                 if isinstance(s.arg, ConstantArgument)
                 else lay_out(s, next(given))
@@ -141,6 +193,34 @@ class Program:
             return [torch.as_tensor(r) for r in kept if r is not None]
 
         return run
+
+    def _append_call(self, placeholder: fx.Node) -> None:
+        """Let the exported program's own signature and example take one more keyword, which its retracing asks for."""
+        name, fake = placeholder.name, placeholder.meta["val"]
+        entry, *others = self.exported.module_call_graph
+        signature = copy.copy(entry.signature)
+        assert signature is not None
+        args, kwargs = signature.in_spec.children()
+        keyword = pytree.TreeSpec(dict, [*kwargs.context, name], [*kwargs.children(), pytree.treespec_leaf()])
+        signature.in_spec = pytree.TreeSpec(tuple, None, [args, keyword])
+        signature.inputs = [*signature.inputs, TensorArgument(name)]
+        if signature.forward_arg_names is not None:
+            signature.forward_arg_names = [*signature.forward_arg_names, name]
+        if self.exported.example_inputs is not None:
+            given, named = self.exported.example_inputs
+            sizes = [d if isinstance(d, int) else d.node.hint for d in fake.shape]
+            self.exported._example_inputs = (given, {**named, name: torch.zeros(sizes, dtype=fake.dtype)})
+        self.exported._module_call_graph = [replace(entry, signature=signature), *others]
+
+    def _dimension(self, size: torch.SymInt) -> str:
+        """The interface's name of a symbolic size."""
+        specs = [s for s in self.exported.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+        examples = {n.name: n.meta.get("val") for n in self.graph.find_nodes(op="placeholder")}
+        for slot, spec in zip(self.interface.inputs, (s for s in specs if isinstance(s.arg, TensorArgument))):
+            for name, known in zip(slot.shape, getattr(examples.get(spec.arg.name), "shape", ())):
+                if isinstance(name, str) and str(known) == str(size):
+                    return name
+        raise ValueError(f"a dimension of size {size} is none of the arguments' own")
 
     def _tensor(self, spec: InputSpec) -> torch.Tensor:
         for store in (self.exported.state_dict, self.exported.constants):
@@ -159,6 +239,15 @@ class Program:
         for spec, node in zip(self.exported.graph_signature.output_specs, nodes):  # type: ignore[arg-type]
             if isinstance(node, fx.Node) and isinstance(spec.arg, TensorArgument):
                 spec.arg = TensorArgument(node.name)
+
+
+def _generator(captured: Any) -> Any:
+    """A `torch.Generator` among the graph's objects, in the state in which it was captured."""
+    if not isinstance(captured, torch.Generator):
+        return captured
+    generator = torch.Generator()
+    generator.set_state(captured.get_state())
+    return generator
 
 
 def _keep_names(source: fx.GraphModule, copied: fx.GraphModule) -> None:

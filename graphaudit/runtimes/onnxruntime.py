@@ -55,11 +55,14 @@ def session(model: OnnxModel | Path, threads: int = 1, optimise: bool = True) ->
 
 
 def runner(model: OnnxModel, threads: int = 1) -> Runner:
-    """A function from the model's inputs to its outputs, as flat lists of CPU tensors in the model's order.
+    """A function from the model's arguments to its outputs, as flat lists of CPU tensors in the model's order.
 
-    Inputs must have the model's dtypes; they may be of any layout. Raises RuntimeRefused, also when run.
+    Arguments must have the model's dtypes; they may be of any layout. Noise is drawn anew in each call, from PyTorch's
+    global CPU generator, or follows the arguments where it is given. Raises RuntimeRefused, also when run.
     """
     import torch
+
+    from graphaudit.graphs.noise import draw_noise
 
     opened = session(model, threads)
     inputs = opened.get_inputs()
@@ -68,6 +71,8 @@ def runner(model: OnnxModel, threads: int = 1) -> Runner:
             raise RuntimeRefused(f"{value.name} is a {value.type}, which no NumPy array can hold")
 
     def run(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        if model.noise and len(values) == len(model.arguments):
+            values = [*values, *draw_noise(model.noise, values, model.arguments)]
         if len(values) != len(inputs):
             raise RuntimeRefused(f"the model takes {len(inputs)} inputs and was given {len(values)}")
         feeds = {i.name: _array(value) for i, value in zip(inputs, values)}

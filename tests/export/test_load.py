@@ -165,8 +165,12 @@ def other_output(manifest):
     manifest["call"]["result"]["name"] = "nowhere"
 
 
-def noisy(manifest):
-    manifest["inputs"][0] |= {"role": "noise", "distribution": "normal", "draw": 0}
+def stateful(manifest):
+    manifest["inputs"][0] |= {"role": "state", "initial": "h"}
+
+
+def unknown_noise(manifest):
+    manifest["inputs"][0] |= {"role": "noise", "distribution": "randint", "draw": 0, "parameters": {"low": 0}}
 
 
 @pytest.mark.parametrize(
@@ -178,7 +182,8 @@ def noisy(manifest):
         (no_target, "is damaged: .*target"),
         (odd_class, "is damaged: "),
         (other_output, "names the output 'nowhere'"),
-        (noisy, "has noise among its inputs"),
+        (stateful, "has state among its inputs"),
+        (unknown_noise, "does not say how x is drawn"),
     ],
 )
 def test_a_bad_manifest_is_refused(plain, change, message):

@@ -1,0 +1,135 @@
+"""PyTorch's CPU generator on NumPy alone: under the same seed, the numbers that PyTorch draws. Imports no torch.
+
+PyTorch's generator is MT19937 (aten/src/ATen/core/MT19937RNGEngine.h), seeded as by Matsumoto and Nishimura and as by
+NumPy's legacy seeding. What its distributions make of the words (aten/src/ATen/core/DistributionsHelper.h,
+TransformationHelper.h, aten/src/ATen/native/cpu/DistributionTemplates.h; compared with torch 2.13):
+
+    uniform        float32: the low 24 bits of a word; float64: the low 53 bits of two words, the first on top
+    exponential    −log1p(−u) with u in float64
+    randint        a word modulo the range; two words from a range of 2^28 on
+    permutation    Fisher–Yates from the front, a word modulo what is left for each place but the last
+    normal         fewer than 16: Box–Muller in float64, in pairs, the second of a pair kept for the next draw;
+                   otherwise blocks of 16, eight cosines and then eight sines, the last 16 drawn again where they are no
+                   whole block. In float32 with PyTorch's own polynomials for log, sine and cosine, which are those of
+                   its AVX2 kernel (aten/src/ATen/native/cpu/avx_mathfun.h, after Cephes)
+
+All are the same to the last bit but normals, which are within 2 units in the last place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphaudit.runtimes.box_muller import box_muller
+
+Array = NDArray[Any]
+
+_BLOCK = 16
+_WIDE_RANGE = 2**28
+
+
+class Generator:
+    """A stream of random numbers, as `torch.Generator().manual_seed(seed)` gives on the CPU."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._words = np.random.MT19937()
+        self._next_normal: float | None = None
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Start over; of the seed PyTorch uses the low 32 bits."""
+        state: Any = np.random.RandomState(seed % 2**32).get_state(legacy=False)
+        self._words.state = {"bit_generator": "MT19937", "state": state["state"]}
+        self._next_normal = None
+
+    def get_state(self) -> dict[str, Any]:
+        """Where the stream stands, as values that JSON holds."""
+        inner: Mapping[str, Any] = self._words.state["state"]
+        return {"key": [int(k) for k in inner["key"]], "position": int(inner["pos"]), "next_normal": self._next_normal}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `get_state` returned."""
+        key = np.asarray(state["key"], dtype=np.uint32)
+        self._words.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": int(state["position"])}}
+        self._next_normal = state["next_normal"]
+
+    def draw(self, distribution: str, shape: Sequence[int], dtype: str, parameters: Mapping[str, float]) -> Array:
+        """The numbers of one noise input; see `Noise` for the distributions and their parameters."""
+        if distribution == "uniform":
+            return self.uniform(shape, dtype)
+        if distribution == "normal":
+            return self.normal(shape, dtype)
+        if distribution == "exponential":
+            return self.exponential(shape, dtype)
+        if distribution == "randint":
+            return self.randint(int(parameters["low"]), int(parameters["high"]), shape)
+        if distribution == "permutation":
+            return self.permutation(int(parameters["n"]))
+        raise ValueError(f"unknown distribution {distribution!r}")
+
+    def uniform(self, shape: Sequence[int], dtype: str = "float32") -> Array:
+        """`torch.rand(shape)`: in [0, 1)."""
+        count = math.prod(shape)
+        flat = self._doubles(count) if dtype == "float64" else self._singles(count)
+        return flat.reshape(shape)
+
+    def exponential(self, shape: Sequence[int], dtype: str = "float32") -> Array:
+        """`torch.empty(shape).exponential_()`: of rate 1."""
+        # The C library's log1p, as in PyTorch; NumPy's own differs in the last bit.
+        drawn = [-math.log1p(-u) for u in self._doubles(math.prod(shape)).tolist()]
+        return np.array(drawn, dtype=np.float64).astype(dtype).reshape(shape)
+
+    def randint(self, low: int, high: int, shape: Sequence[int]) -> Array:
+        """`torch.randint(low, high, shape)`: int64 in [low, high)."""
+        count, span = math.prod(shape), high - low
+        words = self._long_words(count) if span >= _WIDE_RANGE else self._take(count)
+        return ((words % np.uint64(span)).astype(np.int64) + low).reshape(shape)
+
+    def permutation(self, n: int) -> Array:
+        """`torch.randperm(n)`: int64."""
+        order = np.arange(n, dtype=np.int64)
+        for place, word in enumerate(self._take(max(n - 1, 0)).tolist()):
+            other = place + word % (n - place)
+            order[place], order[other] = order[other], order[place]
+        return order
+
+    def normal(self, shape: Sequence[int], dtype: str = "float32") -> Array:
+        """`torch.randn(shape)`: mean 0, standard deviation 1."""
+        count = math.prod(shape)
+        if count < _BLOCK:
+            return np.array([self._one_normal() for _ in range(count)], dtype=np.float64).astype(dtype).reshape(shape)
+        draw = self._doubles if dtype == "float64" else self._singles
+        flat = draw(count)
+        whole = count - count % _BLOCK
+        flat[:whole] = box_muller(flat[:whole])
+        if whole < count:
+            flat[-_BLOCK:] = box_muller(draw(_BLOCK))
+        return flat.reshape(shape)
+
+    def _one_normal(self) -> float:
+        if self._next_normal is not None:
+            kept, self._next_normal = self._next_normal, None
+            return kept
+        turn, spread = self._doubles(2).tolist()
+        radius, angle = math.sqrt(-2.0 * math.log1p(-spread)), 2.0 * math.pi * turn
+        self._next_normal = radius * math.sin(angle)
+        return radius * math.cos(angle)
+
+    def _take(self, count: int) -> Array:
+        """Words of 32 bits, each in a uint64."""
+        return self._words.random_raw(count)
+
+    def _long_words(self, count: int) -> Array:
+        words = self._take(2 * count)
+        return (words[0::2] << np.uint64(32)) | words[1::2]
+
+    def _singles(self, count: int) -> Array:
+        return ((self._take(count) & np.uint64(2**24 - 1)) * 2.0**-24).astype(np.float32)
+
+    def _doubles(self, count: int) -> Array:
+        return (self._long_words(count) & np.uint64(2**53 - 1)) * 2.0**-53
