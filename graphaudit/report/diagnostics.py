@@ -113,7 +113,8 @@ def _remarks(group: _Group, ran: set[str]) -> Iterator[tuple[str, str]]:
         yield "source  ", f"{evidence.rule}: {evidence.source}{dated}"
     if f.fixed_by:
         below = " (below)" if f.fixed_by in ran else ""
-        yield "fixed by ", f"{f.fixed_by}{below}" + (f"; {f.remedy}" if f.remedy else "")
+        remedy = f"; in the source: {f.remedy[0].lower()}{f.remedy[1:]}" if f.remedy else ""
+        yield "fixed by ", f"{f.fixed_by}{below}{remedy}"
     elif f.remedy:
         yield "help: ", f.remedy
 

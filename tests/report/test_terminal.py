@@ -98,7 +98,7 @@ def test_a_finding_reads_as_a_compilers_diagnostic(source: str) -> None:
         target="ascend-310p",
         via="some_library/nets.py:33",
         evidence=Evidence(rule="computes in float16", source="ATC manual", date="2026-01-31"),
-        remedy="the source can say torch.softmax(s, -1)",
+        remedy="Write torch.softmax(s, -1).",
         fixed_by="rewrite_softmax",
     )
     row = PassRow(name="rewrite_softmax", level="fx", changed=1, verdict=verdict())
@@ -111,7 +111,7 @@ def test_a_finding_reads_as_a_compilers_diagnostic(source: str) -> None:
         "  = target  ascend-310p",
         "  = via     some_library/nets.py:33",
         "  = source  computes in float16: ATC manual (2026-01-31)",
-        "  = fixed by rewrite_softmax (below); the source can say torch.softmax(s, -1)",
+        "  = fixed by rewrite_softmax (below); in the source: write torch.softmax(s, -1).",
     ]
 
 
