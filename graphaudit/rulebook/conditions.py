@@ -18,6 +18,7 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     attribute           the attribute, which is `default` where the node does not set it, is one of `among`, is none of
                         `besides` (whatever it is, where neither is given: it is set), or has a number `above` a bound
     omitted             the inputs of these indices are all left out
+    output              the output of that index is asked for
     input               the input of that index is given, has a rank outside [low, high] (`rank_outside`), and is no
                         constant (`variable`)
     dtypes              the input's dtype, or without `input` any dtype at the node, is one of these
@@ -30,6 +31,7 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     besides: tuple[Any, ...] | None = None
     above: float | None = None
     omitted: tuple[int, ...] = ()
+    output: int | None = None
     input: int | None = None
     rank_outside: tuple[int, int] | None = None
     variable: bool = False
@@ -57,6 +59,8 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             yield self._attribute_holds(node.attributes.get(self.attribute, self.default))
         if self.omitted:
             yield all(_input(node, index) is None for index in self.omitted)
+        if self.output is not None:
+            yield any(v.name for v in node.outputs[self.output : self.output + 1])
         if self.input is not None:
             yield from self._input_parts(_input(node, self.input))
         elif self.dtypes:

@@ -111,7 +111,7 @@ def _rules(file: TargetFile) -> Rules:
         return KernelRules(file.provider)
     from graphaudit.rulebook.table import TableRules
 
-    return TableRules(file)
+    return TableRules(file, load_rulebook(file.otherwise).answer if file.otherwise else None)
 
 
 def _target(file: TargetFile, rules: Rules) -> Target:

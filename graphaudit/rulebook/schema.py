@@ -52,7 +52,7 @@ class Source(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Property(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One fact about the target as a whole; `value` goes into `Target`."""
 
-    value: bool | int | str
+    value: bool | int | str | tuple[str, ...]
     rule: str
     sources: tuple[str, ...]
 
@@ -97,7 +97,10 @@ class OpRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defau
 
 
 class DtypeRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What happens to every op with such a dtype, unless its own `engines` say otherwise."""
+    """What happens to every op with such a dtype, unless its own `engines` say otherwise.
+
+    A dtype that `differs` is converted to another one, so that holds whatever the engines take.
+    """
 
     rule: str
     effect: Effect
@@ -106,7 +109,11 @@ class DtypeRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class TargetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One file of `rules/targets/`. An `abstract` one is only there to be extended."""
+    """One file of `rules/targets/`. An `abstract` one is only there to be extended.
+
+    `otherwise` names the target that runs what this one leaves: then only the ops that this file names itself are its
+    own, with what it inherits about them.
+    """
 
     name: str
     summary: str
@@ -114,6 +121,7 @@ class TargetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     abstract: bool = False
     source: Literal["onnx.defs", "onnxruntime.kernels", "table"] | UnsetType = UNSET
     provider: str = ""
+    otherwise: str | None = None
     facts: str = ""
     date: str = ""
     sources: dict[str, Source] = {}
@@ -134,6 +142,7 @@ def parse(text: bytes, file: str) -> TargetFile:
 
 def extend(parent: TargetFile, child: TargetFile) -> TargetFile:
     """`child` with everything that it takes over from `parent`."""
+    inherited = {k: v for k, v in parent.ops.items() if child.otherwise is None or k in child.ops}
     return msgspec.structs.replace(
         child,
         source=parent.source if child.source is UNSET else child.source,
@@ -142,7 +151,7 @@ def extend(parent: TargetFile, child: TargetFile) -> TargetFile:
         date=max(child.date, parent.date),
         sources={**parent.sources, **child.sources},
         properties={**parent.properties, **child.properties},
-        ops={**parent.ops, **{k: _extend_op(parent.ops.get(k), v) for k, v in child.ops.items()}},
+        ops={**inherited, **{k: _extend_op(parent.ops.get(k), v) for k, v in child.ops.items()}},
         dtypes={**parent.dtypes, **child.dtypes},
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -22,8 +22,9 @@ _SUPPORT = {"refused": Support.UNSUPPORTED, "undocumented": Support.UNKNOWN}
 class TableRules:
     """Whether the target takes a node, by the rules of its file."""
 
-    def __init__(self, file: TargetFile) -> None:
+    def __init__(self, file: TargetFile, otherwise: Callable[[Node], Answer] | None = None) -> None:
         self._file = file
+        self._otherwise = otherwise
         self.facts = file.facts
         self.max_opset = int(file.properties["max_opset"].value)
         self._narrow = str(file.properties["compute_dtype"].value) if "compute_dtype" in file.properties else "float32"
@@ -33,6 +34,8 @@ class TableRules:
         name = f"{node.domain}::{node.op}" if node.domain else node.op
         rule = self._file.ops.get(name)
         if rule is None:
+            if self._otherwise is not None:
+                return self._left(name, self._otherwise(node))
             return Answer(Support.UNKNOWN, (f"{self._file.name} has no rule for {name}",))
         refusal = self._refusal(name, rule, node)
         if refusal is not None:
@@ -49,6 +52,12 @@ class TableRules:
             engine=next((limit.engine for limit in limits if limit.engine), None),
             hazards=tuple(limit.rule for limit in limits if limit.effect == "differs"),
         )
+
+    def _left(self, name: str, answer: Answer) -> Answer:
+        """The answer for a node that the target leaves to another one."""
+        left = f"{self._file.name} leaves {name} to {self._file.otherwise}"
+        support = Support.LIMITED if answer.support is Support.SUPPORTED else answer.support
+        return Answer(support, (left, *answer.reasons), answer.evidence, answer.engine or "CPU", answer.hazards)
 
     def _refusal(self, name: str, rule: OpRule, node: Node) -> Answer | None:
         if rule.opsets == "any":
@@ -87,6 +96,10 @@ class TableRules:
         dtypes = [self._computed(v) for v in _present(data) or _present(node.outputs[:1])]
         preferred = next(iter(rule.engines), "")
         for dtype in dtypes:
+            converted = self._file.dtypes.get(dtype or "")
+            if converted is not None and converted.effect == "differs":
+                yield Limit(converted.rule, converted.effect, converted.sources)
+                continue
             if dtype is None or dtype in rule.engines[preferred]:
                 continue
             engine = next((e for e, taken in rule.engines.items() if dtype in taken), None)

@@ -36,7 +36,10 @@ def op(**fields):
 
 
 def test_the_targets_of_this_installation():
-    assert [t.name for t in targets()] == ["ascend-310p", "ascend-910b", "onnx", "onnxruntime"]
+    assert [t.name for t in targets()] == [
+        *("ascend-310b", "ascend-310p", "ascend-910a", "ascend-910b", "ascend-950", "ascend-a3"),
+        *("onnx", "onnxruntime", "onnxruntime-cann", "tensorrt"),
+    ]
     for target in targets():
         assert target.summary
         assert target.facts
