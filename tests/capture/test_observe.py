@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import cProfile
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +75,13 @@ def test_observing_leaves_the_module_and_the_generators_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]
     assert policy.module.history == [] and torch.equal(policy.module.memory, before[2])
+
+
+def test_a_profiler_that_runs_goes_on_afterwards() -> None:
+    profile = cProfile.Profile()
+    policy = p.policy(p.clean)
+    profile.enable()
+    observe(policy)
+    sorted([3, 1, 2])
+    profile.disable()
+    assert any(entry.code == "<built-in method builtins.sorted>" for entry in profile.getstats())
