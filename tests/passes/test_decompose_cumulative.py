@@ -39,7 +39,7 @@ def test_equivalent_on_awkward_inputs(call):
     assert not [op for op in ops(program) if "cum" in op]
     assert_equivalent_where_finite(module, program, AWKWARD)
     if "64" not in call:
-        assert_runs_alike(program, AWKWARD, rtol=1e-6)
+        assert_runs_alike(program, (AWKWARD,), rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", range(1, 10))

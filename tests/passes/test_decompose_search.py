@@ -47,7 +47,7 @@ def test_counts_are_those_of_torch(call):
     assert not {"searchsorted", "bucketize"} & set(ops(program))
     if call != "scalar":
         assert torch.equal(program.runner()([AWKWARD])[0], module(AWKWARD))
-        assert_runs_alike(program, AWKWARD)
+        assert_runs_alike(program, (AWKWARD,))
 
 
 def test_rows_of_edges_with_a_sorter_and_a_varying_batch():
