@@ -54,11 +54,13 @@ class FoldSeededDraws(Pass[Program]):
 
 
 def _is_fixed(node: fx.Node, source: fx.Node) -> bool:
-    """Whether only sizes that are known go in: those of numbers, and of the tensor behind a `…_like`."""
+    """Whether only sizes that are known go in: those of numbers, of the tensor behind a `…_like`, of an empty one."""
     is_like = "_like" in str(node.target)
-    examples = [n.meta.get("val") for n in node.all_input_nodes if n is not source]
-    known = all(is_like and isinstance(e, torch.Tensor) and all(isinstance(d, int) for d in e.shape) for e in examples)
-    return known and isinstance(node.meta.get("val"), torch.Tensor)
+    return isinstance(node.meta.get("val"), torch.Tensor) and all(
+        (is_like or "aten.empty" in str(n.target)) and all(isinstance(d, int) for d in n.meta["val"].shape)
+        for n in node.all_input_nodes
+        if n is not source
+    )
 
 
 def _drawn(node: fx.Node, source: fx.Node, generator: torch.Generator) -> torch.Tensor:

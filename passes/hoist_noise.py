@@ -11,7 +11,7 @@ With u uniform in [0, 1), n standard normal, e exponential of rate 1, and k a wh
     multinomial(p, 1)                            →  argmax(p / e)
     multinomial(p, m)   without replacement      →  indices of the m largest of p / e
     multinomial(p, m)   with replacement         →  how many of cumsum(p) / sum(p), as multiples of 2⁻⁵³, are < k
-    randint(a, b, s), random(x, a, b)            →  a whole number in [a, b)
+    randint(a, b, s), random(x, b)               →  a whole number in [a, b)
     randperm(n)                                  →  a permutation of n
 
 - These are what PyTorch's CPU kernels compute from their generator's words (aten/src/ATen/native/cpu/
@@ -140,11 +140,9 @@ class _Draw:
             made = self._program.add_noise(shape, dtype, distribution, parameters)
         except ValueError as error:
             raise _LeftAlone(str(error)) from error
-        return (
-            made
-            if order is None
-            else self.call(aten.permute.default, made, [order.index(d) for d in range(len(order))])
-        )
+        if order is None:
+            return made
+        return self.call(aten.permute.default, made, [order.index(d) for d in range(len(order))])
 
 
 def _hoist(program: Program, node: fx.Node) -> None:

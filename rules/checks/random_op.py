@@ -12,6 +12,9 @@ ONNX Runtime's `Bernoulli` draws 1 with probability 1 − p at opsets 15, 17 and
 merged into one by simplifiers, so that independent draws become the same. A seed that reproduced a failure in training
 reproduces nothing on the target.
 
+`rewrite` therefore makes noise inputs of the draws that PyTorch computes from a known number of random words. Gamma,
+Beta, Dirichlet and Poisson are drawn by rejection: how much they draw depends on what they drew.
+
 ## Example
 
 ```python
@@ -50,6 +53,8 @@ from graphaudit.rules.checks._events import DRAWS, draw_severity, events, operat
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
 
+_REJECTION = ("standard_gamma", "sample_dirichlet", "poisson", "binomial")
+_INSTEAD = "Deploy the distribution's mean or its mode, or sample outside of the policy and pass the sample to forward."
 _FOREIGN = {"python-random": "Python's random draws here", "numpy-random": "numpy.random draws here"}
 
 
@@ -65,6 +70,9 @@ class RandomOp(Check):
             severity = draw_severity(subject, event.place, Severity.NOTE)
             source = "a torch.Generator" if event.kind.value == "generator" else "torch's generator"
             message = _FOREIGN.get(event.kind.value, f"{operator(event)} draws from {source}")
+            if operator(event) in _REJECTION:
+                message += " by rejection, which no fixed noise input replays"
             if severity is Severity.NOTE:
                 message += "; the result is the same under every seed tried"
-            yield self.finding(message, place=event.place, severity=severity)
+            remedy = _INSTEAD if operator(event) in _REJECTION else None
+            yield self.finding(message, place=event.place, severity=severity, remedy=remedy)

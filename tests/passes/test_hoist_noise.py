@@ -1,0 +1,209 @@
+"""hoist_noise."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.distributions import (
+    Beta,
+    Categorical,
+    Distribution,
+    Gamma,
+    Independent,
+    MixtureSameFamily,
+    Normal,
+    OneHotCategorical,
+    RelaxedOneHotCategorical,
+    TanhTransform,
+    TransformedDistribution,
+    Uniform,
+)
+
+from graphaudit.graphs.noise import draws
+from graphaudit.passes.hoist_noise import HoistNoise
+from tests.passes.helpers import Function, Unary, reasons, run_pass
+
+X = torch.tensor([[0.3, -1.2, 2.0, 0.1], [1.5, 0.0, -0.7, 0.4], [0.2, 0.2, 0.2, 0.2]])
+
+
+@pytest.fixture(autouse=True)
+def unvalidated():
+    """As capture does it: the assertions of torch.distributions cannot be traced."""
+    Distribution.set_default_validate_args(False)
+    yield
+    Distribution.set_default_validate_args(True)
+
+
+def weights(x):
+    return torch.softmax(x, -1)
+
+
+def mixture(x):
+    return MixtureSameFamily(Categorical(logits=x), Normal(x, torch.ones_like(x)))
+
+
+# name: (function of X, distributions of its noise); every one is replayed to the last bit
+DRAWS = {
+    "rand": (lambda x: torch.rand(3, 4) * x, ["uniform"]),
+    "rand_like": (torch.rand_like, ["uniform"]),
+    "rand of a transposed layout": (lambda x: torch.rand_like(x.t()), ["uniform"]),
+    "rand float64": (lambda x: torch.rand(5, dtype=torch.float64), ["randint"]),
+    "rand float16": (lambda x: torch.rand(5, dtype=torch.float16), ["uniform"]),
+    "randn few": (torch.randn_like, ["normal"]),
+    "randn many": (lambda x: torch.randn(37), ["normal"]),
+    "randn float64": (lambda x: torch.randn(3, dtype=torch.float64), ["normal"]),
+    "randn few of a transposed layout": (lambda x: torch.randn_like(x.t()), ["normal"]),
+    "normal of tensors": (lambda x: torch.normal(x, x.exp()), ["normal"]),
+    "normal of a broadcast": (lambda x: torch.normal(x, x[:1].exp()), ["normal"]),
+    "normal of a tensor and a number": (lambda x: torch.normal(x, 2.0), ["normal"]),
+    "normal of a number and a tensor": (lambda x: torch.normal(0.5, x.exp()), ["normal"]),
+    "normal_": (lambda x: torch.empty_like(x).normal_(), ["normal"]),
+    "uniform_": (lambda x: torch.empty_like(x).uniform_(), ["uniform"]),
+    "exponential_": (lambda x: torch.empty_like(x).exponential_(), ["exponential"]),
+    "bernoulli of a tensor": (lambda x: torch.bernoulli(x.sigmoid()), ["uniform"]),
+    "bernoulli of float64": (lambda x: torch.bernoulli(x.double().sigmoid()), ["randint"]),
+    "bernoulli of bfloat16": (lambda x: torch.bernoulli(x.sigmoid().bfloat16()), ["uniform"]),
+    "bernoulli_ of a number": (lambda x: torch.empty_like(x).bernoulli_(0.3), ["randint"]),
+    "bernoulli_ of a tensor": (lambda x: torch.zeros(3, 4).bernoulli_(x.sigmoid()), ["uniform"]),
+    "dropout": (lambda x: F.dropout(x, 0.3, training=True), ["randint"]),
+    "dropout of everything": (lambda x: F.dropout(x, 1.0, training=True), []),
+    "feature dropout": (lambda x: F.dropout1d(x[None], 0.5, training=True), ["randint"]),
+    "multinomial once": (lambda x: torch.multinomial(weights(x), 1), ["exponential"]),
+    "multinomial of a vector": (lambda x: torch.multinomial(weights(x[0]), 1), ["exponential"]),
+    "multinomial without replacement": (lambda x: torch.multinomial(weights(x), 3), ["exponential"]),
+    "multinomial of a transposed layout": (lambda x: torch.multinomial(weights(x).t(), 2), ["exponential"]),
+    "multinomial of expanded weights": (lambda x: torch.multinomial(weights(x[:1]).expand(5, 4), 2), ["exponential"]),
+    "multinomial with replacement": (lambda x: torch.multinomial(weights(x), 50, replacement=True), ["randint"]),
+    "multinomial of unnormalised weights": (lambda x: torch.multinomial(x.exp(), 50, replacement=True), ["randint"]),
+    "randint": (lambda x: torch.randint(-3, 9, (7,)), ["randint"]),
+    "randint of a wide range": (lambda x: torch.randint(0, 2**40, (7,)), ["randint"]),
+    "randint_like": (lambda x: torch.randint_like(x, 6), ["randint"]),
+    "random_": (lambda x: torch.zeros(3, dtype=torch.int64).random_(9), ["randint"]),
+    "randperm": (lambda x: torch.randperm(11), ["permutation"]),
+    "gumbel softmax": (lambda x: F.gumbel_softmax(x, tau=0.7, hard=True), ["exponential"]),
+    "Normal": (lambda x: Normal(x, 1.5).sample(), ["normal"]),
+    "Independent": (lambda x: Independent(Normal(x, x.exp()), 1).rsample(), ["normal"]),
+    "Uniform": (lambda x: Uniform(x, x + 2).sample(), ["uniform"]),
+    "Categorical": (lambda x: Categorical(logits=x).sample(), ["exponential"]),
+    "Categorical of several": (lambda x: Categorical(logits=x).sample((5,)), ["randint"]),
+    "OneHotCategorical": (lambda x: OneHotCategorical(logits=x).sample(), ["exponential"]),
+    "RelaxedOneHot": (
+        lambda x: RelaxedOneHotCategorical(torch.tensor(0.7), logits=x).rsample(),
+        ["uniform"],
+    ),
+    "tanh of Normal": (
+        lambda x: TransformedDistribution(Normal(x, 1.0), [TanhTransform()]).rsample(),
+        ["normal"],
+    ),
+    "mixture": (lambda x: mixture(x).sample(), ["exponential", "normal"]),
+    "several in order": (
+        lambda x: (torch.randn(3), torch.rand(2), torch.randperm(4), torch.randn(3), torch.multinomial(weights(x), 2)),
+        ["normal", "uniform", "permutation", "normal", "exponential"],
+    ),
+}
+# Here PyTorch's kernel fuses the multiplication with the addition, so the last bit may differ.
+ROUNDED = {
+    "uniform_ between": (lambda x: torch.empty(40).uniform_(-2, 3.3), ["uniform"]),
+    "normal_ with mean and deviation": (lambda x: torch.empty(40).normal_(0.3, 1.7), ["normal"]),
+    "exponential_ of a rate": (lambda x: torch.empty(40).exponential_(2.5), ["exponential"]),
+}
+
+
+def replay(module, program, seed, *args):
+    """What eager and the program give under one seed, each with the number that PyTorch draws next."""
+    both = []
+    for run in (lambda: module(*args), lambda: program.runner()(list(args))):
+        torch.manual_seed(seed)
+        results = run()
+        both.append([*(results if isinstance(results, tuple | list) else (results,)), torch.rand(1)])
+    return zip(*both, strict=True)
+
+
+@pytest.mark.parametrize("name", [*DRAWS, *ROUNDED])
+def test_the_same_seed_gives_the_same_results(name):
+    function, distributions = (DRAWS | ROUNDED)[name]
+    module = Unary(function)
+    result = run_pass(HoistNoise, module, (X,))
+    assert [n.distribution for n in result.artifact.noise] == distributions
+    assert [n.draw for n in result.artifact.noise] == list(range(len(distributions)))
+    assert not any(draws(n) for n in result.artifact.graph.nodes)
+    for seed in range(5):
+        for eager, got in replay(module, result.artifact, seed, X):
+            assert (eager.dtype, eager.shape) == (got.dtype, got.shape)
+            if name in DRAWS:
+                assert torch.equal(eager, got)
+            else:
+                torch.testing.assert_close(got, eager, rtol=0, atol=5e-7)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_dynamic_sizes_follow_the_arguments(batch):
+    module = Unary(lambda x: torch.multinomial(weights(x), 1) + torch.randn(x.shape[0], 6).sum(-1, keepdim=True))
+    result = run_pass(HoistNoise, module, (X,), ({0: "batch"},))
+    assert [n.shape for n in result.artifact.noise] == [("batch", 4), ("batch", 6)]
+    x = torch.linspace(-1, 1, 4 * batch).reshape(batch, 4)
+    for eager, got in replay(module, result.artifact, 3, x):
+        assert torch.equal(eager, got)
+
+
+def test_a_draw_that_nothing_reads_keeps_its_place():
+    def policy(x):
+        torch.rand(5)
+        return torch.rand(2)
+
+    result = run_pass(HoistNoise, Unary(policy), (X,))
+    for eager, got in replay(Unary(policy), result.artifact, 1, X):
+        assert torch.equal(eager, got)
+
+
+def test_an_argument_may_be_called_like_noise():
+    class Named(nn.Module):
+        def forward(self, noise_0):
+            return noise_0 + torch.randn_like(noise_0)
+
+    result = run_pass(HoistNoise, Named(), (X,))
+    assert [s.name for s in result.artifact.inputs] == ["noise_0", "noise_0_"]
+
+
+class Looped(nn.Module):
+    """Draws inside a branch on a tensor."""
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x + torch.rand(3, 4), lambda x: x.clone(), (x,))
+
+
+LEFT = {
+    "Gamma": (Unary(lambda x: Gamma(x.exp(), 1.0).sample()), "draws by rejection"),
+    "Beta": (Unary(lambda x: Beta(x.exp(), 1.0).sample()), "draws by rejection"),
+    "Poisson": (Unary(lambda x: torch.poisson(x.exp())), "draws by rejection"),
+    "half": (Unary(lambda x: torch.randn_like(x.half())), "draws in float16"),
+    "layout": (Unary(lambda x: torch.randn_like(x.repeat(2, 1).t())), "in a permuted layout"),
+    "Cauchy": (Unary(lambda x: torch.empty_like(x).cauchy_()), "cauchy is not written as noise"),
+    "whole range": (Unary(lambda x: torch.zeros(3, dtype=torch.int64).random_()), "from the whole range"),
+    "wide": (Unary(lambda x: torch.randint(0, 2**60, (3,))), "up to 2\\^53"),
+    "branch": (Looped(), "in a branch or loop"),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_left_alone_and_why(name):
+    module, reason = LEFT[name]
+    result = run_pass(HoistNoise, module, (X,))
+    assert not result.changed
+    assert not result.artifact.noise
+    assert reason.replace("\\", "") in "; ".join(reasons(result))
+
+
+def test_one_draw_that_stays_keeps_all_of_them():
+    result = run_pass(HoistNoise, Unary(lambda x: torch.rand(3) + torch.poisson(torch.rand(3))), (X,))
+    assert not result.changed
+    assert not result.artifact.noise
+    assert len(result.left) == 1
+
+
+def test_dropout_in_inference_draws_nothing():
+    result = run_pass(HoistNoise, Function(lambda x: F.dropout(x, 0.3, training=False)), (X,))
+    assert not result.changed
+    assert not result.left
