@@ -1,0 +1,121 @@
+"""The log-probability correction of a tanh-squashed action is written so that it stays finite.
+
+    log(1 - tanh(x) ** 2)    →  2 * (log(2) - |x| - softplus(-2 * |x|))
+    log(1 - y * y)           →  the same, where y = tanh(x)
+    log1p(-tanh(x) ** 2)     →  the same
+
+- tanh, and its square, may have other readers; those keep it.
+- Left alone: 1 - tanh(x) ** 2 with something added, such as 1e-6. That bounds the result below, and training saw it.
+
+The results are equal where the original is exact. In float32, 1 - tanh(x) ** 2 loses its digits as |x| grows and is 0
+from |x| > 9.01 on, where its log is -inf; the result is the one that exact arithmetic gives: 2 * (log(2) - |x|).
+
+Source: T. Haarnoja et al., Soft Actor-Critic Algorithms and Applications, 2018, appendix C (the correction);
+log(1 - tanh(x)**2) = log(4 / (exp(x) + exp(-x))**2), with exp(|x|) taken out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphaudit.equivalence.verdict import Claim
+from graphaudit.graphs.fx_view import view_program
+from graphaudit.graphs.program import Program
+from graphaudit.graphs.view import GraphView, Node, Value
+from graphaudit.graphs.walk import base_op, is_same, number, operands, producer
+from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.edit import insert_function, replace_node
+from graphaudit.rulebook.target import Target
+
+
+class RewriteSquashCorrection(Pass[Program]):
+    """log(1 - tanh(x) ** 2) → a form that neither cancels nor reaches log(0)."""
+
+    name = "rewrite_squash_correction"
+    level = Level.FX
+    fixes = ("log-of-zero",)
+    target_ops = frozenset({"aten.log", "aten.log1p"})
+    runs_after = ("remove_inference_noops",)
+    claims = Claim.WHERE_FINITE
+
+    def run(self, artifact: Program, target: Target) -> PassResult[Program]:
+        """Replace every such log of the main graph."""
+        result = PassResult(artifact)
+        view = view_program(artifact)
+        nodes = {n.name: n for n in artifact.graph.nodes}
+        for node in view.select("aten.log", "aten.log1p"):
+            found = _find(view, node)
+            if found is None:
+                continue
+            reason = found.reason or ("it stands inside a branch or a loop" if node.graph else "")
+            if not reason:
+                old = nodes[node.name]
+                replace_node(old, insert_function(old, _correction, (nodes[found.input.name],)))
+            (result.left if reason else result.rewritten).append(Site(node.name, node.place, reason))
+        if result.changed:
+            artifact.finish()
+        return result
+
+
+@dataclass(frozen=True)
+class _Found:
+    """log(1 - tanh(input)²), or what keeps it from being that."""
+
+    input: Value
+    reason: str = ""
+
+
+def _correction(x: Tensor) -> Tensor:
+    size = x.abs()
+    return 2 * (math.log(2) - size - torch.nn.functional.softplus(-2 * size))
+
+
+def _find(view: GraphView, log: Node) -> _Found | None:
+    inner = producer(view, log.inputs[0])
+    if inner is None:
+        return None
+    if base_op(log) == "aten.log1p":
+        squashed = _squashed(view, inner.inputs[0]) if base_op(inner) == "aten.neg" else None
+        return _Found(squashed) if squashed is not None else None
+    squashed = _one_minus_square(view, inner)
+    if squashed is not None:
+        return _Found(squashed)
+    if base_op(inner) == "aten.add":
+        for part, rest in (operands(inner), operands(inner)[::-1]):
+            squashed = _one_minus_square(view, producer(view, part)) if isinstance(part, Value) else None
+            epsilon = number(view, rest)
+            if squashed is not None and epsilon is not None:
+                return _Found(squashed, f"{epsilon:g} is added before the log")
+    return None
+
+
+def _one_minus_square(view: GraphView, node: Node | None) -> Value | None:
+    """x if `node` is 1 - tanh(x)²."""
+    if node is None or base_op(node) not in ("aten.sub", "aten.rsub") or node.attributes.get("alpha", 1) != 1:
+        return None
+    first, second = operands(node) if len(operands(node)) == 2 else (None, None)
+    if base_op(node) == "aten.rsub":
+        first, second = second, first
+    if number(view, first) != 1.0 or not isinstance(second, Value) or second.shape != node.outputs[0].shape:
+        return None
+    return _squashed(view, second)
+
+
+def _squashed(view: GraphView, value: Value | None) -> Value | None:
+    """x if `value` is tanh(x)²."""
+    node = producer(view, value)
+    if base_op(node) == "aten.square":
+        base = node.inputs[0] if node is not None else None
+    elif base_op(node) in ("aten.pow", "aten.mul") and node is not None and len(operands(node)) == 2:
+        base, other = operands(node)  # type: ignore[assignment]
+        squares = isinstance(other, Value) and isinstance(base, Value) and is_same(view, base, other)
+        if not isinstance(base, Value) or not (squares if base_op(node) == "aten.mul" else number(view, other) == 2.0):
+            return None
+    else:
+        return None
+    tanh = producer(view, base)
+    return tanh.inputs[0] if tanh is not None and base_op(tanh) == "aten.tanh" else None
