@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from graphaudit import __version__
-from graphaudit.cli import streams
+from graphaudit.cli import rulebook, streams
 from graphaudit.cli.options import FailOn, Flag, Output, PolicyOptions
 from graphaudit.errors import PolicyError
 from graphaudit.text import one_line
@@ -43,6 +43,7 @@ def build_app() -> App:
     )
     for command in (audit, rewrite, verify, explain, targets):
         app.command(command)
+    app.command(rulebook.rulebook_app())
     return app
 
 
@@ -75,7 +76,9 @@ def audit(
         subject = _load(policy, options, progress)
         from graphaudit.api import audit as run_audit
 
-        report: Report = run_audit(subject, target=names, progress=progress)
+        report: Report = run_audit(
+            subject, target=names, loop_bounds=options.loop_bound, progress=progress
+        )
     _print(report, output, verbose)
     unfit = fail_on is not FailOn.NEVER and not all(report.fit.values())
     return int(unfit or report.reaches(fail_on.severity))
@@ -122,7 +125,13 @@ def rewrite(
         from graphaudit.api import rewrite as run_rewrite
 
         report: Report = run_rewrite(
-            subject, target=target, output=output_folder, count=inputs, seed=seed, progress=progress
+            subject,
+            target=target,
+            output=output_folder,
+            count=inputs,
+            seed=seed,
+            loop_bounds=options.loop_bound,
+            progress=progress,
         )
     _print(report, output, verbose)
     return int(report.bundle is None or not all(report.fit.values()))
@@ -176,10 +185,18 @@ def explain(finding: str | None = None, /, *, output: Output = OUTPUT) -> int:
     return 0
 
 
-def targets(*, output: Output = OUTPUT) -> int:
-    """List what can be targeted, from which facts and of which date."""
+def targets(*, op_table: Flag = False, output: Output = OUTPUT) -> int:
+    """List what can be targeted, from which facts and of which date.
+
+    Parameters
+    ----------
+    op_table
+        Write which target takes which ONNX operator, as a table in Markdown.
+    """
     from graphaudit.rulebook import targets as all_targets
 
+    if op_table:
+        return rulebook.op_table([t.name for t in all_targets()], output)
     if output.is_json:
         streams.write_json(all_targets())
     else:

@@ -44,6 +44,37 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             return False
         return None if None in parts else True
 
+    @property
+    def is_about_the_node(self) -> bool:
+        """Whether another node of the same operator and dtypes could escape it."""
+        return self.attribute is not None or bool(self.omitted) or self.output is not None or self.variable
+
+    def spelled(self) -> str:
+        """The condition in words: `at opset 11 to 18, where mode is none of 'linear'`."""
+        return ", ".join(self._words())
+
+    def _words(self) -> Iterator[str]:
+        if self.opsets is not None:
+            yield f"at opset {spelled_range(*self.opsets)}"
+        if self.attribute is not None:
+            name = self.attribute
+            if self.among is not None:
+                yield f"where {name} is {_options(self.among)}"
+            elif self.above is not None:
+                yield f"where {name} is above {self.above:g}"
+            else:
+                yield f"where {name} is none of {_options(self.besides)}" if self.besides else f"where {name} is set"
+        if self.omitted:
+            yield f"without input {' and '.join(map(str, self.omitted))}"
+        if self.output is not None:
+            yield f"with output {self.output}"
+        if self.input is not None:
+            yield f"with input {self.input}" + ("" if not self.variable else " that is no constant")
+            if self.rank_outside is not None:
+                yield f"whose rank is outside {spelled_range(*self.rank_outside)}"
+        if self.dtypes:
+            yield f"in {', '.join(self.dtypes)}"
+
     def faults(self) -> Iterator[str]:
         """What makes the condition meaningless."""
         about_attribute = (self.among, self.besides, self.above, self.default)
@@ -94,6 +125,15 @@ class When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 def _input(node: Node, index: int) -> Value | None:
     return node.inputs[index] if index < len(node.inputs) else None
+
+
+def spelled_range(low: int, high: int) -> str:
+    """`8 to 18`, or `8` where both ends are the same."""
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _options(values: Iterable[Any]) -> str:
+    return " or ".join("not set" if v is None else repr(v) for v in values)
 
 
 def same(value: Any, options: Iterable[Any]) -> bool:

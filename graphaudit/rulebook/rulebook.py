@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +12,7 @@ import msgspec
 
 from graphaudit.errors import RuleError, TargetError
 from graphaudit.findings import Evidence
-from graphaudit.rulebook.schema import TargetFile, cite, extend, parse, validate
+from graphaudit.rulebook.schema import OpRule, TargetFile, cite, extend, parse, validate
 from graphaudit.rulebook.target import Answer, Target
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ class Rulebook:
         """Whether the target takes an ONNX node (of a view made by `view_model`), and on which facts that rests."""
         return self._rules.answer(node)
 
+    def rule(self, op: str) -> OpRule | None:
+        """What the target's table says of an operator (`domain::Name` outside ai.onnx); None without a table."""
+        return self._file.ops.get(op)
+
+    def cite(self, sources: Iterable[str]) -> tuple[str, str | None]:
+        """What stands behind the keys of a rule's sources, and the day that the last of them was read."""
+        return cite(sources, self._file.sources)
+
     def evidence(self, name: str) -> Evidence | None:
         """What a property of the target (`max_opset`, `loops`, …) rests on; None where it is only the usual value."""
         fact = self._file.properties.get(name)
@@ -57,13 +66,10 @@ class Rulebook:
 @cache
 def load_rulebook(name: str) -> Rulebook:
     """The rulebook of a target. Raises TargetError if there is none, RuleError if its file is not valid."""
-    known = {t.removesuffix(".json") for t in _files()}
-    if name not in known or _read(name).abstract:
-        names = sorted(n for n in known if not _read(n).abstract)
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        hint = f"Did you mean {' or '.join(near)}? " if near else ""
-        raise TargetError(f"there is no target {name!r}", f"{hint}Targets: {', '.join(names)}.")
-    return Rulebook(_read(name))
+    file = target_file(name)
+    if file.abstract:
+        raise _no_target(name)
+    return Rulebook(file)
 
 
 @cache
@@ -71,6 +77,16 @@ def targets() -> list[Target]:
     """All targets by name. Reads the rule files and the installed registries; never imports torch."""
     names = sorted(f.removesuffix(".json") for f in _files())
     return [load_rulebook(n).target for n in names if not _read(n).abstract]
+
+
+def target_file(name: str) -> TargetFile:
+    """What a target's file says, with all that it inherits; that of an abstract one too.
+
+    Raises TargetError if there is none, RuleError if it is not valid.
+    """
+    if f"{name}.json" not in _files():
+        raise _no_target(name)
+    return _read(name)
 
 
 def read_target_file(text: bytes, file: str, read_parent: Any = None) -> TargetFile:
@@ -97,6 +113,14 @@ def _read(name: str) -> TargetFile:
 @cache
 def _files() -> dict[str, Traversable]:
     return {f.name: f for f in resources.files(_PACKAGE).iterdir() if f.name.endswith(".json")}
+
+
+def _no_target(name: str) -> TargetError:
+    known = (file.removesuffix(".json") for file in _files())
+    names = sorted(n for n in known if not _read(n).abstract)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    return TargetError(f"there is no target {name!r}", f"{hint}Targets: {', '.join(names)}.")
 
 
 def _rules(file: TargetFile) -> Rules:

@@ -41,6 +41,11 @@ class Signatures:
         versions = self._schemas.get((domain, op))
         return versions[0][0] if versions else None
 
+    def operators(self, domain: str = "") -> list[str]:
+        """The operators of a domain that are not deprecated, by name."""
+        newest = {op: versions[-1][1] for (where, op), versions in self._schemas.items() if where == domain}
+        return sorted(op for op, schema in newest.items() if not schema.deprecated)
+
     def newest(self, domain: str = "") -> int:
         """The highest opset at which an operator of the domain changed."""
         return max((v[-1][0] for (d, _), v in self._schemas.items() if d == domain), default=0)

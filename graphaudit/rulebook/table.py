@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from graphaudit.findings import Evidence
-from graphaudit.rulebook.conditions import same
+from graphaudit.rulebook.conditions import same, spelled_range
 from graphaudit.rulebook.schema import Limit, OpRule, TargetFile, cite
 from graphaudit.rulebook.target import Answer, Support
 
@@ -26,7 +26,8 @@ class TableRules:
         self._file = file
         self._otherwise = otherwise
         self.facts = file.facts
-        self.max_opset = int(file.properties["max_opset"].value)
+        newest = file.properties["max_opset"].value
+        self.max_opset = newest if isinstance(newest, int) else 0  # what is no number, `Target` refuses
         self._narrow = str(file.properties["compute_dtype"].value) if "compute_dtype" in file.properties else "float32"
 
     def answer(self, node: Node) -> Answer:
@@ -70,7 +71,7 @@ class TableRules:
             return Answer(Support.UNKNOWN, (f"the model imports no opset of the domain {node.domain or 'ai.onnx'}",))
         if any(low <= node.opset <= high for low, high in ranges):
             return None
-        spans = ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in ranges)
+        spans = ", ".join(spelled_range(low, high) for low, high in ranges)
         reason = f"{name} is taken at opset {spans} only, the model has opset {node.opset}"
         return Answer(Support.UNSUPPORTED, (reason,), self._evidence(reason, rule.sources))
 

@@ -1,0 +1,134 @@
+"""`graphaudit rulebook`: look an operator up, compare two target files, build target files from their facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from graphaudit.cli import streams
+from graphaudit.cli.options import Flag, Output
+
+OUTPUT = Output()
+
+
+def rulebook_app() -> App:
+    """The command with its commands."""
+    app = App(name="rulebook", help="Say what a target takes, from which facts, and build its file from them.")
+    for command in (show, diff, build):
+        app.command(command)
+    return app
+
+
+def show(
+    op: str,
+    /,
+    *,
+    target: Annotated[list[str], Parameter(name="--target", negative="")] | None = None,
+    opset: int | None = None,
+    dtype: str | None = None,
+    output: Output = OUTPUT,
+) -> int:
+    """Say whether targets take an operator, under which conditions, and where that is known from.
+
+    Exit status 1 where a target does not take it, or nobody knows.
+
+    Parameters
+    ----------
+    op
+        The ONNX operator: Softmax, com.microsoft::FusedMatMul.
+    target
+        A target; may be given several times (default: all of them).
+    opset
+        The opset of the model (default: the one that is exported at for the target).
+    dtype
+        The dtype of the data, as numpy spells it (default: float32 where the operator takes it).
+    """
+    from graphaudit.rulebook import Support, targets
+    from graphaudit.rulebook.query import look_up
+
+    answers = look_up(op, target or [t.name for t in targets()], opset, dtype)
+    if output.is_json:
+        streams.write_json(answers)
+    else:
+        from graphaudit.report.rulebook import print_answers
+
+        print_answers(answers, streams.console())
+    return int(any(a.support in (Support.UNSUPPORTED, Support.UNKNOWN) for a in answers))
+
+
+def diff(old: str, new: str, /, *, output: Output = OUTPUT) -> int:
+    """Say which facts differ between two target files; exit status 1 if any do.
+
+    Parameters
+    ----------
+    old
+        A target, or the path of a target file (.json).
+    new
+        The same.
+    """
+    from graphaudit.rulebook.compare import compare
+
+    changes = compare(old, new)
+    if output.is_json:
+        streams.write_json(changes)
+    else:
+        from graphaudit.report.rulebook import print_changes
+
+        print_changes(changes, streams.console())
+    return int(bool(changes))
+
+
+def build(
+    target: Annotated[list[str], Parameter(negative="")] | None = None,
+    /,
+    *,
+    check: Flag = False,
+    folder: Annotated[Path, Parameter(name="--output")] = Path("rules/targets"),
+    output: Output = OUTPUT,
+) -> int:
+    """Build target files from the facts in rules/facts.
+
+    Parameters
+    ----------
+    target
+        The targets to build (default: all that have facts).
+    check
+        Write nothing; exit with status 1 if a file is not what its facts give.
+    folder
+        The folder of the target files.
+    """
+    from graphaudit.errors import OutputError
+    from graphaudit.rulebook.build import build as build_target
+    from graphaudit.rulebook.build import buildable
+
+    if not folder.is_dir():
+        raise OutputError(f"there is no folder {folder}", "Run this in the repository, or name a folder with --output.")
+    stale = []
+    for name in target or buildable():
+        file, text = folder / f"{name}.json", build_target(name)
+        if not file.exists() or file.read_bytes() != text:
+            stale.append(name)
+            if not check:
+                file.write_bytes(text)
+    if output.is_json:
+        streams.write_json({"changed": stale, "written": not check})
+    else:
+        verb = "would change" if check else "wrote"
+        streams.console().print("\n".join(f"{verb} {name}" for name in stale) or "every file is what its facts give")
+    return int(check and bool(stale))
+
+
+def op_table(targets: list[str], output: Output) -> int:
+    """Which target takes which standard operator."""
+    from graphaudit.rulebook.query import look_up, standard_operators
+
+    rows = [look_up(op, targets) for op in standard_operators()]
+    if output.is_json:
+        streams.write_json(rows)
+    else:
+        from graphaudit.report.rulebook import markdown_matrix
+
+        streams.console().print(markdown_matrix(rows), end="", soft_wrap=True)
+    return 0
