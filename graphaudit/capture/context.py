@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from traceback import StackSummary
 from typing import Any
 
+import torch
+import torch._inductor.config
 from torch.distributions import Distribution
 from torch.fx.proxy import TracerBase
 
@@ -19,11 +21,13 @@ _TRACE_ENTRY = "/torch/export/_trace.py"
 
 @contextmanager
 def tracing(seed: int) -> Iterator[None]:
-    """Seeded generators, no argument validation in torch.distributions, no warnings; all put back afterwards."""
+    """Seeded generators, every draw kept, no validation of distributions, no warnings; all put back afterwards."""
     with ExitStack() as stack:
         stack.enter_context(preserved_generators())
         stack.enter_context(_unvalidated_distributions())
         stack.enter_context(_whole_stack_traces())
+        # Draws that nothing reads stay in the graph: those after them would be others without them.
+        stack.enter_context(torch._inductor.config.patch(fallback_random=True))
         stack.enter_context(quiet())
         seed_generators(seed)
         yield

@@ -21,9 +21,11 @@ from torch.distributions import (
     Uniform,
 )
 
+from graphaudit.capture import capture
 from graphaudit.graphs.noise import draws
 from graphaudit.passes.hoist_noise import HoistNoise
-from tests.passes.helpers import Function, Unary, reasons, run_pass
+from graphaudit.policy import Policy
+from tests.passes.helpers import TARGET, Function, Unary, reasons, run_pass
 
 X = torch.tensor([[0.3, -1.2, 2.0, 0.1], [1.5, 0.0, -0.7, 0.4], [0.2, 0.2, 0.2, 0.2]])
 
@@ -153,8 +155,11 @@ def test_a_draw_that_nothing_reads_keeps_its_place():
         torch.rand(5)
         return torch.rand(2)
 
-    result = run_pass(HoistNoise, Unary(policy), (X,))
-    for eager, got in replay(Unary(policy), result.artifact, 1, X):
+    module = Unary(policy)
+    program = capture(Policy("dead", module, (X,), {})).program
+    result = HoistNoise().run(program, TARGET)
+    assert [n.shape for n in result.artifact.noise] == [(5,), (2,)]
+    for eager, got in replay(module, result.artifact, 1, X):
         assert torch.equal(eager, got)
 
 
