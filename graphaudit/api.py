@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
 from graphaudit.capture import Blocker, Capture, EventKind, Observation, capture, observe
+from graphaudit.capture.control_flow import Bounds
 from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.inputs import collect
 from graphaudit.equivalence.reference import Reference
@@ -50,12 +52,14 @@ def audit(
     inputs: Callable[[int], Sequence[Any]] | None = None,
     dynamic_shapes: Sequence[Any] | None = None,
     reference: nn.Module | None = None,
+    loop_bounds: Sequence[str | int] = (),
     progress: Progress | None = None,
 ) -> Report:
     """What keeps a policy from running on the targets, line by line. The module is left as it was.
 
     `example_inputs` are one call's positional arguments; `inputs(seed)` gives more of them; `dynamic_shapes` has one
-    entry for each argument, None or {dimension: name}. They are only taken with a plain module. Raises GraphAuditError.
+    entry for each argument, None or {dimension: name}. They are only taken with a plain module. `loop_bounds` say how
+    often loops on tensors may run: `N`, or `file.py:LINE=N` for the loop there. Raises GraphAuditError.
     """
     started = time.perf_counter()
     say = progress or _silent
@@ -64,7 +68,7 @@ def audit(
         subjects = [Subject(model=policy, rulebook=rulebook) for rulebook in rulebooks]
         journey = None
     else:
-        journey = _Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference), say)
+        journey = _Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
         subjects = [journey.exported(rulebook) for rulebook in rulebooks]
     say("checking")
     findings = examine(*subjects)
@@ -94,6 +98,7 @@ def rewrite(
     inputs: Callable[[int], Sequence[Any]] | None = None,
     dynamic_shapes: Sequence[Any] | None = None,
     reference: nn.Module | None = None,
+    loop_bounds: Sequence[str | int] = (),
     progress: Progress | None = None,
 ) -> Report:
     """Rewrite a policy for a target, check every step against its eager module, and write a bundle to `output`.
@@ -107,7 +112,7 @@ def rewrite(
     rulebook = load_rulebook(target)
     if output is not None:
         check_output(output)
-    journey = _Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference), say)
+    journey = _Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
     travelled = journey.travel(rulebook, count, seed)
     journey.fingerprint.verify()
     report = travelled.report(started)
@@ -294,9 +299,11 @@ def _as_policy(
     inputs: Callable[[int], Sequence[Any]] | None,
     dynamic_shapes: Sequence[Any] | None,
     reference: nn.Module | None,
+    loop_bounds: Sequence[str | int],
 ) -> Policy:
+    Bounds.parse(loop_bounds)  # a wrong one is reported before any work is done
     if isinstance(policy, Policy):
-        return policy
+        return replace(policy, loop_bounds=tuple(loop_bounds)) if loop_bounds else policy
     if not isinstance(policy, nn.Module):
         raise PolicyError(f"{type(policy).__name__} is not an nn.Module", "Pass the module itself.")
     if example_inputs is None:
@@ -304,6 +311,7 @@ def _as_policy(
     if isinstance(example_inputs, torch.Tensor | Mapping):
         raise PolicyError("example_inputs is not a tuple", "Pass one call's positional arguments as a tuple: (x,).")
     made = Policy(type(policy).__name__, policy, tuple(example_inputs), {}, inputs, dynamic_shapes, reference)
+    made.loop_bounds = tuple(loop_bounds)
     probe(made)
     return made
 

@@ -1,4 +1,5 @@
-"""The front end: `torch.export`, non-strict first and strict second, and a second capture that finds frozen values."""
+"""The front end: `torch.export`, plain, then strict, then with decisions on tensors as masks; and a second capture that
+finds frozen values."""
 
 from __future__ import annotations
 
@@ -8,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import nn
 from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
 from graphaudit.capture.context import tracing
+from graphaudit.capture.control_flow import Bounds, Refused, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
 from graphaudit.capture.outputs import with_tensor_outputs
@@ -20,6 +23,22 @@ from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _FrontEnd:
+    """One way to capture, by the name that reports call it."""
+
+    method: str
+    strict: bool = False
+    predicated: bool = False
+
+
+_FRONT_ENDS = (
+    _FrontEnd("torch.export"),
+    _FrontEnd("torch.export strict", strict=True),
+    _FrontEnd("torch.export, control flow predicated", predicated=True),
+)
 
 
 @dataclass
@@ -50,26 +69,46 @@ def capture(policy: Policy, *, look_for_frozen: bool = True) -> Capture:
 def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
     call = example_call(policy)
     blockers: list[Blocker] = []
-    for strict, method in ((False, "torch.export"), (True, "torch.export strict")):
-        try:
-            exported = _export(policy, call, seed=0, strict=strict)
-            program = _program(policy, exported)
-        except Exception as error:  # torch.export raises what it likes, the user's own exceptions included
-            blockers.append(blocker_of(error))
-            _LOG.debug("%s failed\n%s", method, blockers[-1].detail)
+    kept: Capture | None = None
+    for front_end in _FRONT_ENDS:
+        if kept is not None and not front_end.predicated:
             continue
-        result = Capture(program, method)
+        try:
+            exported = _export(policy, call, seed=0, front_end=front_end)
+            program = _program(policy, exported)
+        except (Exception, Refused) as error:  # torch.export raises what it likes, the user's own exceptions included
+            blockers.append(blocker_of(error))
+            _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
+            continue
+        result = Capture(program, front_end.method)
         if look_for_frozen:
-            result.frozen = _frozen(policy, call, exported, strict)
-        return result
-    return Capture(None, None, list(dict.fromkeys(blockers)))
+            result.frozen = _frozen(policy, call, exported, front_end)
+        if front_end.predicated or not _holds_python_values(exported):
+            return result
+        kept = result
+    return kept or Capture(None, None, list(dict.fromkeys(blockers)))
 
 
-def _export(policy: Policy, call: Call, *, seed: int, strict: bool) -> ExportedProgram:
+def _holds_python_values(exported: ExportedProgram) -> bool:
+    """Whether the graph computes with numbers read out of tensors, or holds a loop: masks may do without."""
+    targets = (
+        torch.ops.aten._local_scalar_dense.default,
+        torch.ops.aten.item.default,
+        torch.ops.higher_order.while_loop,
+    )
+    return any(node.target in targets for node in exported.graph.nodes)
+
+
+def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> ExportedProgram:
     with tracing(seed), policy.working.fresh() as module:
-        return torch.export.export(
-            module, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict
-        )
+        if front_end.predicated:
+            with predicated(module, Bounds.parse(policy.loop_bounds)):
+                return _torch_export(module, call, strict=False)
+        return _torch_export(module, call, strict=front_end.strict)
+
+
+def _torch_export(module: nn.Module, call: Call, *, strict: bool) -> ExportedProgram:
+    return torch.export.export(module, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict)
 
 
 def _program(policy: Policy, exported: ExportedProgram) -> Program:
@@ -79,12 +118,12 @@ def _program(policy: Policy, exported: ExportedProgram) -> Program:
     return with_tensor_outputs(Program(functional, policy.interface))
 
 
-def _frozen(policy: Policy, call: Call, exported: ExportedProgram, strict: bool) -> list[Frozen]:
+def _frozen(policy: Policy, call: Call, exported: ExportedProgram, front_end: _FrontEnd) -> list[Frozen]:
     """Capture again with other inputs, another seed and other sizes; name what differs, and by which of them."""
     other = other_call(policy, call)
     try:
-        again = _export(policy, other, seed=1, strict=strict)
-    except Exception as error:  # as above; a policy that can be captured on one input only depends on it
+        again = _export(policy, other, seed=1, front_end=front_end)
+    except (Exception, Refused) as error:  # as above; a policy that can be captured on one input only depends on it
         blocker = blocker_of(error)
         return [Frozen(blocker.place, "", "input", "a graph", f"no graph: {blocker.reason}")]
     if not compare_captures(exported, again, "any"):
@@ -97,8 +136,8 @@ def _frozen(policy: Policy, call: Call, exported: ExportedProgram, strict: bool)
     )
     for cause, varied, seed in variations:
         try:
-            found += compare_captures(exported, _export(policy, varied, seed=seed, strict=strict), cause)
-        except Exception as error:  # as above
+            found += compare_captures(exported, _export(policy, varied, seed=seed, front_end=front_end), cause)
+        except (Exception, Refused) as error:  # as above
             blocker = blocker_of(error)
             found.append(Frozen(blocker.place, "", cause, "a graph", f"no graph: {blocker.reason}"))
     return found or compare_captures(exported, again, "input")

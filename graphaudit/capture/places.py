@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 
+from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.events import Blocker
 from graphaudit.findings import Place
 from graphaudit.graphs.places import place_in_trace, place_of
@@ -19,6 +20,8 @@ def blocker_of(error: BaseException) -> Blocker:
     message = _ANSI.sub("", str(error))
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     reason = lines[0] if lines else type(error).__name__
+    if isinstance(error, Refused):
+        return Blocker(reason[:_LIMIT], error.place, error.kind, detail)
     return Blocker(reason[:_LIMIT], _place(error, message), type(error).__name__, detail)
 
 

@@ -75,6 +75,8 @@ class PolicyOptions:
         Name to use instead of dynamic_shapes: None or {dimension: "name"} for each argument.
     reference
         Name to use instead of reference: the full pipeline that the deployed policy must match.
+    loop_bound
+        How often a loop on tensors may run: N for every loop, or file.py:LINE=N for one; may be given several times.
     """
 
     trust: Flag = False
@@ -83,3 +85,4 @@ class PolicyOptions:
     inputs_from: str | None = None
     dynamic_shapes: str | None = None
     reference: str | None = None
+    loop_bound: Annotated[tuple[str, ...], Parameter(name="--loop-bound", negative="")] = ()

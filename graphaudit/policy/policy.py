@@ -27,6 +27,7 @@ class Policy:
     reference       the full pipeline that the deployed policy must match, where that is more than the module
     file            the user's source file, if there is one
     exported        set when the policy came as a `.pt2` file
+    loop_bounds     how often loops on tensors may run: `N`, or `file.py:LINE=N` for the loop there
     """
 
     name: str
@@ -38,6 +39,7 @@ class Policy:
     reference: nn.Module | None = None
     file: Path | None = None
     exported: ExportedProgram | None = None
+    loop_bounds: Sequence[str | int] = ()
 
     @cached_property
     def working(self) -> Working:

@@ -1,0 +1,9 @@
+"""Loops and branches on tensors as masks: source transformation with dispatch at run time."""
+
+from __future__ import annotations
+
+from graphaudit.capture.control_flow.bounds import Bounds
+from graphaudit.capture.control_flow.predicate import predicated
+from graphaudit.capture.control_flow.refusal import Refused
+
+__all__ = ["Bounds", "Refused", "predicated"]

@@ -1,0 +1,138 @@
+"""`if`, conditional expressions, `and`, `or`, `not`, `assert`: Python where Python decides, masks where tensors do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from graphaudit.capture.control_flow.numbers import Number, as_bool
+from graphaudit.capture.control_flow.select import facts_of, negated, select
+from graphaudit.capture.control_flow.session import current
+from graphaudit.capture.control_flow.world import World, closures
+
+
+def decides_on_data(value: Any) -> bool:
+    """Whether the truth of `value` is known to the graph only."""
+    return isinstance(value, torch.Tensor | Number)
+
+
+def condition(value: Any) -> Any:
+    """`bool(value)`: a Number where a tensor decides, else a bool. Raises Refused for more than one element."""
+    if isinstance(value, torch.Tensor):
+        value = Number.of(value)
+    return as_bool(value) if isinstance(value, Number) else bool(value)
+
+
+def predicate(
+    test: Number, taken: Callable[[], Any], other: Callable[[], Any], *functions: Callable[..., Any] | None
+) -> Any:
+    """Run both sides from the same state, and let state and result be selected. `functions` share the variables."""
+    session = current()
+    before = World([*closures(taken, other, *functions), *session.roots()])
+    results, worlds = [], []
+    for held, side in ((test, taken), (negated(test), other)):
+        before.assume(facts_of(held))
+        with session.region(held):
+            results.append(side())
+        worlds.append(before.now())
+        before.restore()
+    World.merge(test, *worlds)
+    return select(test, *results)
+
+
+def if_stmt(
+    test: Any,
+    body: Callable[[], None],
+    orelse: Callable[[], None],
+    get_state: Callable[[], Any],
+    set_state: Callable[[Any], None],
+    names: tuple[str, ...],
+    nouts: int,
+) -> None:
+    """`if test: body else: orelse`."""
+    del names, nouts
+    if decides_on_data(test):
+        predicate(condition(test), body, orelse, get_state, set_state)
+    elif test:
+        body()
+    else:
+        orelse()
+
+
+def if_exp(test: Any, taken: Callable[[], Any], other: Callable[[], Any], text: str) -> Any:
+    """`taken if test else other`."""
+    del text
+    if decides_on_data(test):
+        return predicate(condition(test), taken, other)
+    return taken() if test else other()
+
+
+def and_(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+    """`first and second`: the second is only the policy's where the first is true."""
+    left = first()
+    if not decides_on_data(left):
+        return second() if left else left
+    held = condition(left)
+    right = _only_where(held, second)
+    if not (_is_truth(left) and _is_truth(right)):
+        return select(held, right, left)
+    return _both(held, right)
+
+
+def or_(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+    """`first or second`: the second is only the policy's where the first is false."""
+    left = first()
+    if not decides_on_data(left):
+        return left if left else second()
+    held = condition(left)
+    right = _only_where(negated(held), second)
+    if not (_is_truth(left) and _is_truth(right)):
+        return select(held, left, right)
+    neither = _both(negated(held), not_(right))
+    return not_(neither)
+
+
+def not_(value: Any) -> Any:
+    """`not value`."""
+    return negated(condition(value)) if decides_on_data(value) else not value
+
+
+def assert_stmt(test: Any, message: Callable[[], Any]) -> None:
+    """`assert test`: kept where Python decides; a graph does not raise, so it is dropped where a tensor does."""
+    if not decides_on_data(test):
+        assert test, message()
+
+
+class _Operand:
+    """Keeps the value of an operand out of the variables that are selected."""
+
+    def __init__(self, compute: Callable[[], Any]) -> None:
+        self._compute = compute
+        self.value: Any = None
+
+    def run(self) -> None:
+        self.value = self._compute()
+
+
+def _only_where(held: Number, side: Callable[[], Any]) -> Any:
+    """The value of an operand that Python evaluates only where `held` is true."""
+    operand = _Operand(side)
+    predicate(held, operand.run, lambda: None, side)
+    return operand.value
+
+
+def _is_truth(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.dtype is torch.bool
+    return isinstance(value, bool) or (isinstance(value, Number) and value.kind is bool)
+
+
+def _both(held: Number, right: Any) -> Any:
+    if not decides_on_data(right):
+        return held if right else False
+    also = condition(right)
+    result = Number(torch.logical_and(held.tensor, also.tensor), bool, 0, 1)
+    result.facts = (held, also)
+    return result

@@ -1,0 +1,198 @@
+"""`for` and `while`: unrolled, each pass under the condition that the loop is still running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from graphaudit.capture.control_flow.branches import condition, decides_on_data
+from graphaudit.capture.control_flow.numbers import Number, as_int, high_of
+from graphaudit.capture.control_flow.refusal import Refused, user_place
+from graphaudit.capture.control_flow.select import facts_of, negated
+from graphaudit.capture.control_flow.session import Guard, current
+from graphaudit.capture.control_flow.world import World, closures
+
+_TRIED = 128  # masked passes of a `while` without a bound, in the hope that Python ends it
+
+
+class Passes:
+    """The passes of one loop. Once a tensor has decided that a pass runs, all later ones are nested in it.
+
+    So what a running loop knows stays Python: a counter is a number on every pass, whichever of them is the last.
+    """
+
+    def __init__(self, *functions: Callable[..., Any] | None) -> None:
+        self._functions = functions
+        self._entered: list[tuple[Number, World]] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Passes:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        while self._entered:
+            held, before = self._entered.pop()
+            if kind is None:
+                World.merge(held, before.now(), before.assuming_not(held))
+        self._stack.close()
+
+    @property
+    def masked(self) -> int:
+        """How many passes run under a mask so far."""
+        return len(self._entered)
+
+    def enter(self, held: Number) -> None:
+        """From here on, everything happens only where `held` is true."""
+        before = World([*closures(*self._functions), *current().roots()])
+        self._stack.enter_context(current().region(held))
+        before.assume(facts_of(held))
+        self._entered.append((held, before))
+
+    def end_at(self, bound: int, held: Number) -> None:
+        """The loop would go on where `held` is true; nothing is claimed there, so it is taken for false."""
+        _guard(held, bound)
+        World(closures(*self._functions)).assume(facts_of(negated(held)))
+
+
+def for_stmt(
+    iterated: Any,
+    extra_test: Callable[[], Any] | None,
+    body: Callable[[Any], None],
+    get_state: Callable[[], Any],
+    set_state: Callable[[Any], None],
+    names: tuple[str, ...],
+    options: Mapping[str, Any],
+) -> None:
+    """`for item in iterated: body(item)`, ended by `extra_test` (a `break` or `return` before)."""
+    del names, options
+    with Passes(body, extra_test, get_state, set_state) as passes:
+        for running, item in _items(iterated):
+            for test in (running, extra_test):
+                going = True if test is None else test()
+                if decides_on_data(going):
+                    passes.enter(condition(going))
+                elif not going:
+                    return
+            body(item)
+
+
+def while_stmt(
+    test: Callable[[], Any],
+    body: Callable[[], None],
+    get_state: Callable[[], Any],
+    set_state: Callable[[Any], None],
+    names: tuple[str, ...],
+    options: Mapping[str, Any],
+) -> None:
+    """`while test(): body()`. A loop that tensors end runs masked up to its bound, with a guard for what is beyond."""
+    del names, options
+    bound = current().bounds.at(user_place())
+    count = 0
+    with Passes(test, body, get_state, set_state) as passes:
+        while True:
+            going = test()
+            if decides_on_data(going):
+                held = condition(going)
+                if bound is not None and count >= bound:
+                    passes.end_at(bound, held)
+                    return
+                if count >= _TRIED:
+                    raise Refused("nothing bounds how often this loop runs", "loop-bound-unknown")
+                passes.enter(held)
+            elif not going:
+                return
+            body()
+            count += 1
+
+
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any, additional_inputs: Any = ()
+) -> Any:
+    """`torch.while_loop` as a masked loop. The functions are transpiled already."""
+    carried = tuple(carried_inputs)
+
+    def test() -> Any:
+        return cond_fn(*carried, *additional_inputs)
+
+    def body() -> None:
+        nonlocal carried
+        carried = tuple(body_fn(*carried, *additional_inputs))
+
+    def unused(*_: Any) -> None:
+        return None
+
+    while_stmt(test, body, unused, unused, (), {})
+    return carried
+
+
+def _items(iterated: Any) -> Iterator[tuple[Callable[[], Any] | None, Any]]:
+    if isinstance(iterated, DataRange):
+        yield from iterated.passes()
+        return
+    if isinstance(iterated, torch.Tensor):
+        if iterated.dim() == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        if not isinstance(iterated.shape[0], int):
+            raise Refused("this loop runs over a dimension whose size varies", "loop-over-dynamic-dim")
+        iterated = iterated.unbind(0)
+    if isinstance(iterated, Number):
+        raise TypeError(f"'{iterated.kind.__name__}' object is not iterable")
+    for item in iterated:
+        yield None, item
+
+
+class DataRange:
+    """`range` with a number out of a tensor among its arguments."""
+
+    def __init__(self, *arguments: Any) -> None:
+        start, stop, step = (0, arguments[0], 1) if len(arguments) == 1 else (*arguments, 1)[:3]
+        if isinstance(step, Number) or step <= 0:
+            raise Refused("range() with a step that is negative or a tensor's value")
+        self._start, self._stop, self._step = (_whole(v) for v in (start, stop, step))
+        self._place = user_place()
+
+    def passes(self) -> Iterator[tuple[Callable[[], Any] | None, Any]]:
+        """(whether this pass runs, its item), up to the bound; a guard follows where the bound is not proven."""
+        known = self._count_at_most()
+        bound = known if known is not None else _bound(self._place)
+        for number in range(bound):
+            item = self._start + number * self._step
+            yield self._runs(item), item
+        if known is None:
+            last = self._start + bound * self._step
+            _guard(condition(last < self._stop), bound)
+
+    def _runs(self, item: Any) -> Callable[[], Any]:
+        return lambda: item < self._stop
+
+    def _count_at_most(self) -> int | None:
+        high = high_of(self._stop)
+        low = self._start.low if isinstance(self._start, Number) else self._start
+        return None if high is None or low is None else max(0, -(-(high - low) // self._step))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        value = Number.of(value)
+    if isinstance(value, Number):
+        if value.kind is float:
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        return as_int(value)
+    return value
+
+
+def _bound(place: Any) -> int:
+    bound = current().bounds.at(place)
+    if bound is None:
+        raise Refused("nothing bounds how often this loop runs", "loop-bound-unknown")
+    return bound
+
+
+def _guard(held: Number, bound: int) -> None:
+    """The loop would go on where `held` is true: the graph is not the policy there."""
+    mask = current().mask
+    fires = held.tensor if mask is None else torch.logical_and(mask, held.tensor)
+    current().guards.append(Guard(fires, user_place(), bound))

@@ -1,0 +1,283 @@
+"""Python numbers that were read out of tensors, and whose value a graph knows only when it runs."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphaudit.capture.control_flow.refusal import Refused
+
+_RANK = {bool: 0, int: 1, float: 2}
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
+
+
+class Number:
+    """A bool, int or float of Python's, held as a 0-d tensor (bool, int64, float64).
+
+    With another number it computes as Python does, in float64 or int64. Beside a tensor it promotes as a Python number
+    does: the tensor keeps its dtype unless the number is of a higher kind
+    (https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc).
+    `low` and `high` bound an integer where they are known. Python cannot ask for its value: that raises Refused.
+    """
+
+    __slots__ = ("facts", "high", "kind", "low", "opposite", "tensor")
+
+    def __init__(self, tensor: torch.Tensor, kind: type, low: int | None = None, high: int | None = None) -> None:
+        self.tensor = tensor
+        self.kind = kind
+        self.low = low
+        self.high = high
+        self.opposite: Number | None = None  # of a bool: its negation
+        self.facts: tuple[Number, ...] = ()  # of a bool: what else is true where it is true
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Number:
+        """What `tensor.item()` gives. Raises Refused for complex tensors and for more than one element."""
+        if tensor.is_complex():
+            raise Refused("a complex number is read out of a tensor")
+        if tensor.dim():
+            if any(not isinstance(size, int) or size != 1 for size in tensor.shape):
+                raise Refused(f"a single value is wanted from a tensor of shape {tuple(tensor.shape)}")
+            tensor = tensor.reshape(())
+        if tensor.dtype is torch.bool:
+            return cls(tensor, bool, 0, 1)
+        kind = float if tensor.is_floating_point() else int
+        return cls(tensor, kind)
+
+    @property
+    def wide(self) -> torch.Tensor:
+        """The value in Python's own precision."""
+        return self.tensor.to(_DTYPES[self.kind])
+
+    def beside(self, dtype: torch.dtype) -> torch.Tensor:
+        """The value in the dtype that it has in an operation with a tensor of `dtype`."""
+        if dtype.is_floating_point or dtype.is_complex or (self.kind is not float and dtype is not torch.bool):
+            return self.tensor.to(dtype)
+        if self.kind is float:
+            return self.tensor.to(torch.get_default_dtype())
+        return self.tensor.to(torch.int64 if self.kind is int else torch.bool)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        from graphaudit.capture.control_flow.conversions import call_with_numbers
+
+        return call_with_numbers(func, args, kwargs or {})
+
+    def __bool__(self) -> bool:
+        raise Refused("Python needs the truth of a tensor's value here")
+
+    def __index__(self) -> int:
+        raise Refused("Python needs a tensor's value here, as a size, a count or an index")
+
+    def __int__(self) -> int:
+        raise Refused("Python needs a tensor's value here")
+
+    def __float__(self) -> float:
+        raise Refused("Python needs a tensor's value here")
+
+    def __hash__(self) -> int:
+        raise Refused("a tensor's value is used as a key")
+
+    def __format__(self, spec: str) -> str:
+        raise Refused("a tensor's value is written into a string")
+
+    def item(self) -> Number:
+        """NumPy's scalars have it too."""
+        return self
+
+    def __round__(self, digits: int | None = None) -> Number:
+        if digits is None:
+            return self if self.kind is not float else Number(torch.round(self.wide).to(torch.int64), int)
+        return Number(torch.round(self.wide, decimals=digits), float)
+
+    def __abs__(self) -> Number:
+        return Number(torch.abs(self.wide), self.kind) if self.kind is not bool else as_int(self)
+
+    def __neg__(self) -> Number:
+        low, high = self.low, self.high
+        kind = int if self.kind is bool else self.kind
+        return Number(-_cast(self, kind), kind, None if high is None else -high, None if low is None else -low)
+
+    def __pos__(self) -> Number:
+        return as_int(self) if self.kind is bool else self
+
+    def __invert__(self) -> Number:
+        return Number(torch.bitwise_not(_cast(self, int)), int)
+
+    def __trunc__(self) -> Number:
+        return as_int(self)
+
+    def __floor__(self) -> Number:
+        return Number(torch.floor(self.wide).to(torch.int64), int) if self.kind is float else as_int(self)
+
+    def __ceil__(self) -> Number:
+        return Number(torch.ceil(self.wide).to(torch.int64), int) if self.kind is float else as_int(self)
+
+
+Scalar = bool | int | float | Number
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether `value` is a number of Python's or one of ours."""
+    return isinstance(value, bool | int | float | Number)
+
+
+def kind_of(value: Scalar) -> type:
+    """bool, int or float."""
+    return value.kind if isinstance(value, Number) else type(value)
+
+
+def as_int(value: Number) -> Number:
+    """`int(value)`: truncated towards zero."""
+    if value.kind is int:
+        return value
+    if value.kind is bool:
+        return Number(value.tensor.to(torch.int64), int, value.low, value.high)
+    return Number(torch.trunc(value.wide).to(torch.int64), int)
+
+
+def as_float(value: Number) -> Number:
+    """`float(value)`."""
+    return value if value.kind is float else Number(value.tensor.to(torch.float64), float)
+
+
+def as_bool(value: Number) -> Number:
+    """`bool(value)`: NaN is true."""
+    return value if value.kind is bool else Number(value.tensor != 0, bool, 0, 1)
+
+
+def low_of(value: Scalar) -> int | None:
+    """A lower bound of an integer, if one is known."""
+    if isinstance(value, Number):
+        return value.low if value.kind is not float else None
+    return int(value) if isinstance(value, int) else None
+
+
+def high_of(value: Scalar) -> int | None:
+    """An upper bound of an integer, if one is known."""
+    if isinstance(value, Number):
+        return value.high if value.kind is not float else None
+    return int(value) if isinstance(value, int) else None
+
+
+def tensor_of(value: Scalar, kind: type | None = None) -> torch.Tensor:
+    """A number as a 0-d tensor in Python's own precision of `kind`."""
+    dtype = _DTYPES[kind or kind_of(value)]
+    return value.tensor.to(dtype) if isinstance(value, Number) else torch.scalar_tensor(value, dtype=dtype)
+
+
+def _cast(value: Number, kind: type) -> torch.Tensor:
+    return value.tensor.to(_DTYPES[kind])
+
+
+def _arithmetic(symbol: str, function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(left: Number, right: Any) -> Any:
+        return _apply(symbol, function, left, right)
+
+    def backward(right: Number, left: Any) -> Any:
+        return _apply(symbol, function, left, right)
+
+    return forward, backward
+
+
+def _apply(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    if isinstance(left, torch.Tensor):
+        return function(left, right.beside(left.dtype))
+    if isinstance(right, torch.Tensor):
+        return function(left.beside(right.dtype), right)
+    if not is_scalar(left) or not is_scalar(right):
+        return NotImplemented
+    kind = max(kind_of(left), kind_of(right), int, key=_RANK.__getitem__)
+    if symbol == "/":
+        kind = float
+    if symbol == "**" and kind is int and not (isinstance(right, int) and right >= 0):
+        raise Refused("an integer to the power of a tensor's value may be an integer or not")
+    one, other = (_cast(v, kind) if isinstance(v, Number) else kind(v) for v in (left, right))
+    result = function(one, other)
+    return Number(result, kind, *_bounds(symbol, left, right)) if kind is int else Number(result, kind)
+
+
+def _bounds(symbol: str, left: Scalar, right: Scalar) -> tuple[int | None, int | None]:
+    a, b, c, d = low_of(left), high_of(left), low_of(right), high_of(right)
+    if symbol == "+":
+        return _add(a, c), _add(b, d)
+    if symbol == "-":
+        return _add(a, None if d is None else -d), _add(b, None if c is None else -c)
+    if symbol == "%" and isinstance(right, int) and right > 0:
+        return 0, right - 1
+    if symbol == "//" and isinstance(right, int) and right > 0:
+        return None if a is None else a // right, None if b is None else b // right
+    if symbol == "*" and None not in (a, b, c, d):
+        ends = [x * y for x in (a, b) for y in (c, d)]  # type: ignore[operator]
+        return min(ends), max(ends)
+    return None, None
+
+
+def _add(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+def _comparison(symbol: str, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def compare(left: Number, right: Any) -> Any:
+        if isinstance(right, torch.Tensor):
+            return function(left.beside(right.dtype), right)
+        if not is_scalar(right):
+            return NotImplemented if symbol not in ("==", "!=") else symbol == "!="
+        if isinstance(right, float) and left.tensor.dtype is torch.float32:
+            return Number(function(left.tensor, _threshold(symbol, right)), bool, 0, 1)
+        kind = max(left.kind, kind_of(right), int, key=_RANK.__getitem__)
+        other = _cast(right, kind) if isinstance(right, Number) else kind(right)
+        return Number(function(_cast(left, kind), other), bool, 0, 1)
+
+    return compare
+
+
+def _threshold(symbol: str, value: float) -> float:
+    """The float32 at which a float32 value decides as its double does against `value`.
+
+    x > c holds just where x > c rounded down, and x >= c where x >= c rounded up; so for the other two.
+    """
+    nearest = np.float32(value)
+    if math.isnan(value) or float(nearest) == value:
+        return float(nearest)
+    if symbol in ("==", "!="):
+        return math.nan  # no float32 equals it
+    down = symbol in (">", "<=")
+    if (float(nearest) > value) == down:
+        nearest = np.nextafter(nearest, np.float32(-np.inf if down else np.inf))
+    return float(nearest)
+
+
+def fits_float32(value: float) -> bool:
+    """Whether a float32 holds `value` exactly."""
+    return float(np.float32(value)) == value or math.isnan(value)
+
+
+for _symbol, _name, _function in (
+    ("+", "add", operator.add),
+    ("-", "sub", operator.sub),
+    ("*", "mul", operator.mul),
+    ("/", "truediv", operator.truediv),
+    ("//", "floordiv", operator.floordiv),
+    ("%", "mod", operator.mod),
+    ("**", "pow", operator.pow),
+):
+    _forward, _backward = _arithmetic(_symbol, _function)
+    setattr(Number, f"__{_name}__", _forward)
+    setattr(Number, f"__r{_name}__", _backward)
+for _symbol, _name, _function in (
+    ("<", "lt", operator.lt),
+    ("<=", "le", operator.le),
+    (">", "gt", operator.gt),
+    (">=", "ge", operator.ge),
+    ("==", "eq", operator.eq),
+    ("!=", "ne", operator.ne),
+):
+    setattr(Number, f"__{_name}__", _comparison(_symbol, _function))

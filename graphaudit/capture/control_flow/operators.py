@@ -1,0 +1,44 @@
+"""The operators that transpiled code calls, under the name `ag__` that malt's converters write."""
+
+from __future__ import annotations
+
+import operator
+from types import SimpleNamespace
+
+from malt.operators.variables import Undefined, UndefinedReturnValue
+
+from graphaudit.capture.control_flow.branches import and_, assert_stmt, if_exp, if_stmt, not_, or_
+from graphaudit.capture.control_flow.calls import converted_call
+from graphaudit.capture.control_flow.loops import for_stmt, while_stmt
+from graphaudit.capture.control_flow.scopes import FunctionScope, ld, ldu, transpiled, with_function_scope
+from graphaudit.capture.control_flow.tables import aug_item, get_item, set_item
+
+_IN_PLACE = (
+    *("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"),
+    *("iand", "ior", "ixor", "ilshift", "irshift", "imatmul"),
+)
+
+OPERATORS = SimpleNamespace(
+    STD=None,
+    FunctionScope=FunctionScope,
+    Undefined=Undefined,
+    UndefinedReturnValue=UndefinedReturnValue,
+    and_=and_,
+    assert_stmt=assert_stmt,
+    aug_item=aug_item,
+    autograph_artifact=transpiled,
+    converted_call=converted_call,
+    for_stmt=for_stmt,
+    get_item=get_item,
+    if_exp=if_exp,
+    if_stmt=if_stmt,
+    ld=ld,
+    ldu=ldu,
+    not_=not_,
+    or_=or_,
+    set_item=set_item,
+    slice=slice,
+    while_stmt=while_stmt,
+    with_function_scope=with_function_scope,
+    **{name: getattr(operator, name) for name in _IN_PLACE},
+)

@@ -1,0 +1,65 @@
+"""A policy's module as one whose decisions on tensors are masks, for as long as it is captured."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from graphaudit.capture.control_flow.bounds import Bounds
+from graphaudit.capture.control_flow.calls import convert
+from graphaudit.capture.control_flow.numbers import Number
+from graphaudit.capture.control_flow.session import Session
+from graphaudit.capture.control_flow.writes import MaskedWrites
+
+
+@contextmanager
+def predicated(module: nn.Module, bounds: Bounds) -> Iterator[Session]:
+    """Put transpiled forwards into the module and its parts, and the user's own back afterwards.
+
+    While it lasts, the module's forward returns (result, guards): tensors in place of numbers, and one 0-d bool for
+    each loop whose bound may be too low. Raises Refused where it meets what masks cannot express.
+    """
+    session = Session(module, bounds)
+    kept: list[tuple[nn.Module, Any]] = []
+    try:
+        with session.active():
+            for part in module.modules():
+                own = vars(part).get("forward")
+                kept.append((part, own))
+                converted = convert(part.forward)
+                if part is module or converted is not part.forward:
+                    vars(part)["forward"] = converted
+            vars(module)["forward"] = _outermost(module, session)
+            yield session
+    finally:
+        for part, own in kept:
+            vars(part).pop("forward", None)
+            if own is not None:
+                vars(part)["forward"] = own
+
+
+def _outermost(module: nn.Module, session: Session) -> Any:
+    forward = module.forward
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        session.guards.clear()
+        session.masks.clear()
+        with MaskedWrites(session):
+            result = forward(*args, **kwargs)
+        return pytree.tree_map(_as_result, result), [guard.fires for guard in session.guards]
+
+    return run
+
+
+def _as_result(leaf: Any) -> Any:
+    """A number as the tensor that a result of Python's kind becomes: float32, int64 or bool."""
+    if not isinstance(leaf, Number):
+        return leaf
+    return leaf.tensor.to(torch.get_default_dtype()) if leaf.kind is float else leaf.wide

@@ -1,0 +1,71 @@
+"""What one predicated capture knows: the masks it runs under, its bounds, what it dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from graphaudit.capture.control_flow.bounds import Bounds
+from graphaudit.capture.control_flow.numbers import Number
+from graphaudit.findings import Place
+
+_CURRENT: ContextVar[Session] = ContextVar("session")
+
+
+@dataclass
+class Guard:
+    """A condition under which the graph is not what the policy does, a 0-d bool tensor, and where it comes from."""
+
+    fires: torch.Tensor
+    place: Place | None
+    bound: int
+
+
+@dataclass
+class Session:
+    """The state of one capture. `masks` are the conditions of the regions entered, outermost first."""
+
+    root: nn.Module
+    bounds: Bounds = field(default_factory=Bounds)
+    masks: list[torch.Tensor] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    globals: dict[int, Mapping[str, object]] = field(default_factory=dict)  # of the user's files, by id
+
+    @property
+    def mask(self) -> torch.Tensor | None:
+        """Where the present region is the path taken, 0-d bool; None outside of every region."""
+        return self.masks[-1] if self.masks else None
+
+    def roots(self) -> list[object]:
+        """Where the state that forward may change starts: the policy, and objects among its files' globals."""
+        held = [v for g in self.globals.values() for k, v in g.items() if not k.startswith("__")]
+        return [self.root, *(v for v in held if isinstance(v, list | dict | set))]
+
+    @contextmanager
+    def region(self, condition: Number) -> Iterator[None]:
+        """Run the body under one more condition."""
+        outer = self.mask
+        self.masks.append(condition.tensor if outer is None else torch.logical_and(outer, condition.tensor))
+        try:
+            yield
+        finally:
+            self.masks.pop()
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Make this the session that operators find."""
+        token = _CURRENT.set(self)
+        try:
+            yield
+        finally:
+            _CURRENT.reset(token)
+
+
+def current() -> Session:
+    """The session of the capture that is running."""
+    return _CURRENT.get()

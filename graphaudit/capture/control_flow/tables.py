@@ -1,0 +1,184 @@
+"""Look-up and assignment by an index that is a tensor's value: tensors, lists and dicts of values, lists of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from graphaudit.capture.control_flow import numbers
+from graphaudit.capture.control_flow.branches import predicate
+from graphaudit.capture.control_flow.conversions import has_number
+from graphaudit.capture.control_flow.numbers import Number
+from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.select import select, where
+from graphaudit.capture.control_flow.session import current
+
+
+class Choice:
+    """One of several modules or functions, chosen by a tensor's value; a call runs all and selects."""
+
+    def __init__(self, pairs: list[tuple[Number, Any]]) -> None:
+        self.pairs = pairs
+
+    def call(self, call: Callable[[Any], Any]) -> Any:
+        """`call(item)` for the item chosen."""
+        return _first_true([(held, partial(call, item)) for held, item in self.pairs])
+
+
+def get_item(target: Any, key: Any) -> Any:
+    """`target[key]`."""
+    if isinstance(target, torch.Tensor):
+        if isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key):
+            key = Number.of(key)
+        return _tensor_item(target, key) if has_number(key) else target[key]
+    if isinstance(key, torch.Tensor) and not hasattr(target, "__torch_function__"):
+        key = Number.of(key)
+    if not isinstance(key, Number):
+        return target[key]
+    if isinstance(target, Mapping):
+        return _choose(target.items(), key)
+    if isinstance(target, Sequence | nn.ModuleList | nn.Sequential | nn.ParameterList):
+        return _list_item(list(target), key)
+    raise Refused(f"a {type(target).__name__} is indexed by a tensor's value", "python-table-lookup")
+
+
+def set_item(target: Any, key: Any, value: Any) -> None:
+    """`target[key] = value`."""
+    if isinstance(target, torch.Tensor) and isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key):
+        key = Number.of(key)
+    if isinstance(target, torch.Tensor) and has_number(key):
+        _set_tensor_item(target, key, value)
+    elif isinstance(key, Number) and isinstance(target, list):
+        wrapped = _wrapped(key, len(target))
+        target[:] = [select(_equals(wrapped, i), value, old) for i, old in enumerate(target)]
+    elif isinstance(key, Number) and isinstance(target, dict):
+        raise Refused("a dict entry is set under a key that is a tensor's value", "python-table-lookup")
+    elif isinstance(target, torch.Tensor) and isinstance(value, Number):
+        target[key] = value.beside(target.dtype)
+    else:
+        target[key] = value
+
+
+def aug_item(target: Any, key: Any, operate: Callable[[Any], Any], in_place: Callable[[Any, Any], Any]) -> None:
+    """`target[key] op= value`: `in_place` is Python's own way, `operate` makes a new value."""
+    if has_number(key) or (isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key)):
+        set_item(target, key, operate(get_item(target, key)))
+    else:
+        target[key] = in_place(target[key], operate.__defaults__[0])  # type: ignore[index]
+
+
+def _is_whole(key: torch.Tensor) -> bool:
+    return not key.is_floating_point() and not key.is_complex() and key.dtype not in (torch.bool, torch.uint8)
+
+
+def _tensor_item(target: torch.Tensor, key: Any) -> torch.Tensor:
+    basic, positions = _split(target, key)
+    result = target[basic]
+    for dim, number in reversed(positions):
+        index = _position(number, result.shape[dim])
+        result = torch.index_select(result, dim, index.reshape(1)).squeeze(dim)
+    return result
+
+
+def _set_tensor_item(target: torch.Tensor, key: Any, value: Any) -> None:
+    basic, positions = _split(target, key)
+    view = target[basic]
+    hit: torch.Tensor | None = None
+    for dim, number in positions:
+        places = torch.arange(view.shape[dim]).reshape([-1 if d == dim else 1 for d in range(view.dim())])
+        here = places == _position(number, view.shape[dim])
+        hit = here if hit is None else torch.logical_and(hit, here)
+    if isinstance(value, Number):
+        value = value.beside(target.dtype)
+    if not isinstance(value, torch.Tensor):
+        value = torch.scalar_tensor(value, dtype=target.dtype)
+    else:
+        kept = [size for d, size in enumerate(view.shape) if all(d != dim for dim, _ in positions)]
+        value = value.to(target.dtype).expand(kept)
+        for dim, _ in positions:
+            value = value.unsqueeze(dim)
+    assert hit is not None
+    view.copy_(where(hit, value, view))
+
+
+def _split(target: torch.Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Number]]]:
+    """The key with full slices for numbers, and the dimensions of its result on which the numbers then select."""
+    items = key if isinstance(key, tuple) else (key,)
+    basic: list[Any] = []
+    positions: list[tuple[int, Number]] = []
+    dim = 0
+    for item in items:
+        if isinstance(item, torch.Tensor | list | slice) and (not isinstance(item, slice) or has_number(item)):
+            raise Refused("an index mixes tensors or data-dependent slices with a tensor's value")
+        if isinstance(item, Number):
+            positions.append((dim, item))
+            item = slice(None)
+        if item is Ellipsis:
+            dim += target.dim() - sum(1 for i in items if i is not None and i is not Ellipsis)
+        elif item is None or isinstance(item, slice):
+            dim += 1
+        basic.append(item)
+    return tuple(basic), positions
+
+
+def _position(number: Number, size: Any) -> torch.Tensor:
+    """The index as 0-d int64: counted from the front, and inside the dimension where another path is the one taken."""
+    index = numbers.as_int(number)
+    position = index.tensor.to(torch.int64)
+    if index.low is None or index.low < 0:
+        position = torch.where(position < 0, position + size, position)
+    if current().mask is not None:
+        position = torch.clamp(position, 0, size - 1)
+    return position
+
+
+def _wrapped(key: Number, size: int) -> Number:
+    return Number(_position(key, size), int, 0, size - 1)
+
+
+def _list_item(items: list[Any], key: Number) -> Any:
+    if not items:
+        raise IndexError("list index out of range")
+    wrapped = _wrapped(key, len(items))
+    if all(isinstance(i, bool | int | float) and type(i) is type(items[0]) for i in items):
+        return _table(items, wrapped)
+    return _choose(enumerate(items), wrapped)
+
+
+def _table(items: list[Any], index: Number) -> Number:
+    kind = type(items[0])
+    table = torch.tensor(items, dtype={bool: torch.bool, int: torch.int64, float: torch.float64}[kind])
+    if kind is float and all(numbers.fits_float32(item) for item in items):
+        table = table.float()
+    value = torch.index_select(table, 0, index.tensor.reshape(1)).reshape(())
+    return Number(value, kind, *((min(items), max(items)) if kind is int else (None, None)))
+
+
+def _choose(pairs: Any, key: Number) -> Any:
+    tests = []
+    for known, item in pairs:
+        if not isinstance(known, bool | int | float):
+            raise Refused("a dict whose keys are no numbers is indexed by a tensor's value", "python-table-lookup")
+        tests.append((_equals(key, known), item))
+    if not tests:
+        raise KeyError(key)
+    if all(callable(item) and not isinstance(item, torch.Tensor) for _, item in tests):
+        return Choice(tests)
+    chosen = tests[-1][1]  # a key that is in none of them raises in Python
+    for held, item in reversed(tests[:-1]):
+        chosen = select(held, item, chosen)
+    return chosen
+
+
+def _equals(key: Number, known: Any) -> Number:
+    held: Any = key == known
+    return held  # type: ignore[no-any-return]
+
+
+def _first_true(pairs: list[tuple[Number, Callable[[], Any]]]) -> Any:
+    (held, run), *rest = pairs
+    return predicate(held, run, lambda: _first_true(rest)) if rest else run()

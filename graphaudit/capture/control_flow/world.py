@@ -1,0 +1,168 @@
+"""Python state that a branch may change (variables, attributes, lists, dicts): kept before a side, put back after."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from malt.operators.variables import Undefined
+from torch import nn
+
+from graphaudit.capture.control_flow.numbers import Number
+from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.select import facts_of, negated, select
+from graphaudit.graphs.places import is_engine
+
+_MISSING = Undefined("an attribute")
+
+
+class World:
+    """What the containers reachable from some roots hold at one moment.
+
+    Containers are variables (closure cells), attribute dicts, lists, dicts, sets and deques. Tensors are not among
+    them: writes to those are masked where they happen.
+    """
+
+    def __init__(self, roots: Iterable[Any]) -> None:
+        self._kept: dict[int, tuple[Any, Any]] = {}
+        for container in _reachable(roots):
+            self._kept[id(container)] = (container, _items(container))
+
+    def now(self) -> World:
+        """The same containers, as they are now."""
+        later = World(())
+        later._kept = {key: (container, _items(container)) for key, (container, _) in self._kept.items()}
+        return later
+
+    def restore(self) -> None:
+        """Put back what was."""
+        for container, items in self._kept.values():
+            if not _is_same(_items(container), items):
+                _fill(container, items)
+
+    def assume(self, facts: dict[int, bool]) -> None:
+        """Put the truth that is known in a region in place of the conditions (by id) that variables hold."""
+        for container, items in self._kept.values():
+            if isinstance(container, CellType) and isinstance(items, Number) and id(items) in facts:
+                container.cell_contents = facts[id(items)]
+
+    def assuming_not(self, held: Number) -> World:
+        """The same state where `held` is false: variables that hold such a condition hold its truth."""
+        facts = facts_of(negated(held))
+        other = World(())
+        for key, (container, items) in self._kept.items():
+            known = isinstance(container, CellType) and isinstance(items, Number) and id(items) in facts
+            other._kept[key] = (container, facts[id(items)] if known else items)
+        return other
+
+    @staticmethod
+    def merge(condition: Number, taken: World, other: World) -> None:
+        """Let every container hold what `taken` has where the condition holds, and what `other` has elsewhere."""
+        for key, (container, items) in taken._kept.items():
+            rest = other._kept[key][1]
+            if not _is_same(items, rest) or not _is_same(_items(container), items):
+                _fill(container, _merged(condition, container, items, rest))
+
+
+def _merged(condition: Number, container: Any, items: Any, rest: Any) -> Any:
+    if isinstance(container, CellType):
+        return select(condition, items, rest)
+    if isinstance(container, _Attributes):
+        keys = [*items, *(k for k in rest if k not in items)]
+        return {k: select(condition, items.get(k, _MISSING), rest.get(k, _MISSING)) for k in keys}
+    if isinstance(container, set):
+        if items == rest:
+            return items
+        raise Refused("the two sides of a branch leave different members in a set")
+    return select(condition, items, rest)
+
+
+def _items(container: Any) -> Any:
+    if isinstance(container, CellType):
+        try:
+            return container.cell_contents
+        except ValueError:
+            return _MISSING
+    if isinstance(container, _Attributes):
+        return dict(container.table)
+    return list(container) if isinstance(container, deque) else container.copy()
+
+
+def _fill(container: Any, items: Any) -> None:
+    if isinstance(container, CellType):
+        container.cell_contents = items
+    elif isinstance(container, list):
+        container[:] = items
+    elif isinstance(container, deque):
+        container.clear()
+        container.extend(items)
+    elif isinstance(container, _Attributes):
+        container.table.clear()
+        container.table.update(items)
+    else:
+        container.clear()
+        container.update(items)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(a is b for a, b in zip(one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(v is other[k] for k, v in one.items())
+    return isinstance(one, set) and isinstance(other, set) and one == other
+
+
+class _Attributes:
+    """The attribute dict of an object or of a module."""
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        self.table = table
+
+
+def _reachable(roots: Iterable[Any]) -> Iterator[Any]:
+    seen: dict[int, Any] = {}  # keeps what it has seen alive, so that ids stay theirs
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if id(value) in seen or isinstance(value, torch.Tensor | Number | str | int | float | type | None):
+            continue
+        seen[id(value)] = value
+        if isinstance(value, list | set | deque):
+            yield value
+            stack.extend(value)
+        elif isinstance(value, dict):
+            yield value
+            stack.extend(value.values())
+        elif isinstance(value, tuple):
+            stack.extend(value)
+        elif isinstance(value, CellType):
+            yield value
+            stack.append(_items(value))
+        elif isinstance(value, FunctionType):
+            stack.extend(value.__closure__ or ())
+        elif isinstance(value, MethodType):
+            stack += [value.__self__, value.__func__]
+        elif isinstance(value, nn.Module) or _is_users(value):
+            table = vars(value)
+            attributes = _Attributes(table)
+            seen[id(attributes)] = attributes
+            yield attributes
+            stack.extend(v for k, v in table.items() if not (k.startswith("_") and k.endswith(("_hooks", "_kwargs"))))
+
+
+def _is_users(value: Any) -> bool:
+    """Whether `value` is an object of a class of the user's."""
+    module = sys.modules.get(type(value).__module__)
+    file = getattr(module, "__file__", None)
+    return hasattr(value, "__dict__") and file is not None and not is_engine(file)
+
+
+def closures(*functions: Callable[..., Any] | None) -> list[Any]:
+    """The variables that the functions of a region share with the function around them."""
+    return [cell for f in functions if f is not None for cell in (getattr(f, "__closure__", None) or ())]

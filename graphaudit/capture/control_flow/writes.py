@@ -1,0 +1,72 @@
+"""Writes to tensors under a mask, and draws under a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.select import where
+from graphaudit.capture.control_flow.session import Session
+
+_RESHAPING = ("resize_", "resize_as_", "set_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "__set__")
+_HARMLESS = ("requires_grad_", "detach_", "share_memory_", "retain_grad")
+_DRAWS = {
+    *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "multinomial", "bernoulli"),
+    *("normal", "poisson", "dropout", "alpha_dropout", "feature_dropout", "gumbel_softmax", "rrelu", "binomial"),
+    *("normal_", "uniform_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_", "bernoulli_"),
+    *("_sample_dirichlet", "_standard_gamma", "native_dropout"),
+}
+
+
+class MaskedWrites(TorchFunctionMode):
+    """Lets a write in a region change the tensor only where the region is the path taken.
+
+    Raises Refused for a draw in a region (skipping it shifts the later ones) and for a change of shape.
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        mask = self._session.mask
+        if mask is None:
+            return func(*args, **kwargs)
+        name = getattr(func, "__name__", "")
+        if name in _DRAWS and _really_draws(name, args, kwargs):
+            raise Refused("a random draw on one side of a branch shifts the draws after it")
+        written = _written(name, args, kwargs)
+        if written is None:
+            return func(*args, **kwargs)
+        if name in _RESHAPING:
+            raise Refused(f"{name.strip('_')} changes a tensor's shape or storage on one side of a branch")
+        before = written.clone()
+        result = func(*args, **kwargs)
+        written.copy_(where(mask, written, before))
+        return result
+
+
+def _written(name: str, args: Sequence[Any], kwargs: Any) -> torch.Tensor | None:
+    """The tensor that a function of torch's writes to, if it does."""
+    out = kwargs.get("out")
+    if isinstance(out, torch.Tensor):
+        return out
+    if not args or not isinstance(args[0], torch.Tensor):
+        return None
+    in_place = name.endswith("_") and not name.startswith("__") and name not in _HARMLESS
+    operator = name in ("__setitem__", "__set__") or (name.startswith("__i") and name not in _QUERIES)
+    return args[0] if in_place or operator or kwargs.get("inplace") else None
+
+
+_QUERIES = ("__invert__", "__index__", "__int__", "__init__", "__iter__", "__init_subclass__")
+
+
+def _really_draws(name: str, args: Sequence[Any], kwargs: Any) -> bool:
+    return "dropout" not in name or bool(kwargs.get("training", len(args) > 2 and args[2]))

@@ -1,0 +1,72 @@
+# ruff: noqa: RET503
+"""Functions that masks cannot express; the line that a refusal has to name is marked."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.capture.control_flow.constructs import Holder
+
+
+def shapes_differ(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    if x[0] > 0:  # refused: shapes
+        return x[:2]
+    return x
+
+
+def kinds_differ(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    mode = "fast"
+    if x[0] > 0:  # refused: 'slow' and 'fast'
+        mode = "slow"
+    return x * 2 if mode == "fast" else x
+
+
+def list_grows(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    out = [x]
+    if x[0] > 0:  # refused: items in a list
+        out.append(x)
+    return torch.stack(out).sum(0)
+
+
+def draw_on_one_side(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    if x[0] > 0:
+        x = x + torch.randn(3)  # refused: random draw
+    return x + torch.randn(3)
+
+
+def unbounded_while(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    while x.norm() > 1:  # refused: nothing bounds
+        x = x * 0.5
+    return x
+
+
+def unbounded_range(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    for _ in range(int(x[0].abs())):  # refused: nothing bounds
+        x = x + 1
+    return x
+
+
+def none_on_some_paths(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    def half(v: torch.Tensor) -> torch.Tensor | None:  # refused: None on others
+        if v[0] > 0:
+            return v / 2
+
+    return x if half(x) is None else x * 2
+
+
+def size_from_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    n = int(x[0].abs())
+    if n > 1:
+        return x
+    return x + torch.zeros(n + 1).sum() if len(range(3)) * [0] and hash(n) else x  # refused: key
+
+
+def key_from_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    return x * {-3: 1.0, 0: 2.0, 2: 3.0, "a": 4.0}[int(x[0])]  # refused: keys
+
+
+def text_from_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    return getattr(self, f"net{int(x[0])}", self.net)(x)  # refused: string
+
+
+REFUSED = [v for v in list(globals().values()) if callable(v) and getattr(v, "__annotations__", {}).get("x")]
