@@ -15,6 +15,7 @@ from graphaudit.findings import Severity
 from graphaudit.registry import checks, find_check
 from graphaudit.report.diagnostics import STYLES
 from graphaudit.report.layout import columns, hanging, joined, print_lines, text
+from graphaudit.rulebook.messages import Found, find_message, messages
 from graphaudit.text import one_line, suggestion
 
 _WIDEST = 100  # columns of running text that are still pleasant to read
@@ -39,11 +40,18 @@ def listing() -> list[Explanation]:
 
 
 def explain(code_or_name: str) -> Explanation:
-    """The explanation of one finding. Raises RuleError, with the nearest names, if there is none."""
+    """The explanation of one finding, or of an error of a target's own tool (`E19010`).
+
+    Raises RuleError, with the nearest names, if there is none.
+    """
     found = find_check(code_or_name)
     if found is None:
+        message = find_message(code_or_name)
+        if message is not None:
+            return _of_message(message, code_or_name)
         known = {check.code: check.name for check in checks().values()}
-        near = suggestion(code_or_name, [*known.values(), *known])
+        codes = [code for m in messages() for code in m.message.codes]
+        near = suggestion(code_or_name, [*known.values(), *known, *codes])
         raise RuleError(
             f"there is no finding {one_line(code_or_name, 60)!r}", near or "`graphaudit explain` lists all of them."
         )
@@ -83,6 +91,25 @@ def _explanation(name: str, *, full: bool) -> Explanation:
         summary=check.summary(),
         remedy=check.remedy,
         text=check.explanation() if full else "",
+    )
+
+
+def _of_message(found: Found, code: str) -> Explanation:
+    message = found.message
+    codes = {c.lower(): c for c in message.codes}
+    foreseen = [f"{check.code} {name}" for name in message.findings if (check := checks().get(name))]
+    parts = [message.summary, "## Why it happens", "\n".join(f"- {cause}" for cause in message.causes)]
+    parts += ["## What to do", message.remedy]
+    parts += ["## Findings that see it coming", "\n".join(f"- {f}" for f in foreseen)] if foreseen else []
+    parts += ["## References", "\n".join(f"- {source}" for source in found.sources)]
+    return Explanation(
+        code=codes[code.lower()],
+        name=f"{message.tool}: {' '.join(message.codes)}",
+        severity=Severity.ERROR,
+        family=found.family,
+        summary=message.summary,
+        remedy=message.remedy,
+        text="\n\n".join(parts),
     )
 
 

@@ -164,7 +164,7 @@ def validate(complete: TargetFile, file: str) -> None:
     faults += [f"property `{name}` is missing" for name in ("opset", "max_opset") if name not in complete.properties]
     faults += [f"property `{name}` is no field of Target" for name in complete.properties if name not in _PROPERTIES]
     for where, names in _citations(complete):
-        unknown = [name for name in names if not _known(name, complete.sources)]
+        unknown = [name for name in names if not is_known(name, complete.sources)]
         faults += [f"{where} cites {name!r}, which `sources` does not list" for name in unknown]
     for name, op in complete.ops.items():
         if op.opsets is UNSET:
@@ -259,6 +259,7 @@ def cite(names: Iterable[str], sources: Mapping[str, Source]) -> tuple[str, str 
     return "; ".join(lines), max(days, default=None)
 
 
-def _known(name: str, sources: Mapping[str, Source]) -> bool:
+def is_known(name: str, sources: Mapping[str, Source]) -> bool:
+    """Whether a fact may name that source: it is listed, and gives a path where, and only where, one is wanted."""
     key, _, path = name.partition(":")
     return key in sources and bool(path) == ("{path}" in sources[key].cites)

@@ -1,0 +1,1 @@
+"""What the error messages of targets' own tools mean; `graphaudit explain CODE` prints them."""
