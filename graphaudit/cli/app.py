@@ -166,7 +166,7 @@ def explain(finding: str | None = None, /, *, output: Output = OUTPUT) -> int:
     Parameters
     ----------
     finding
-        Its code (GA301) or name (naive-softmax).
+        Its code (GA301) or name (naive-softmax), or an error code of a target's own tool (E19010).
     """
     from graphaudit.report import explanation
 
