@@ -16,7 +16,7 @@ OUTPUT = Output()
 def rulebook_app() -> App:
     """The command with its commands."""
     app = App(name="rulebook", help="Say what a target takes, from which facts, and build its file from them.")
-    for command in (show, diff, build):
+    for command in (show, atc, diff, build):
         app.command(command)
     return app
 
@@ -56,6 +56,35 @@ def show(
 
         print_answers(answers, streams.console())
     return int(any(a.support in (Support.UNSUPPORTED, Support.UNKNOWN) for a in answers))
+
+
+def atc(model: Path, /, *, target: str, soc_version: str | None = None, output: Output = OUTPUT) -> int:
+    """Write the command line of ATC, Ascend's compiler, for an ONNX model, with what to expect of it.
+
+    Parameters
+    ----------
+    model
+        The .onnx file.
+    target
+        One of the ascend targets.
+    soc_version
+        The robot's chip, as npu-smi shows it with Ascend in front.
+    """
+    from graphaudit.rulebook import load_rulebook
+
+    rulebook = load_rulebook(target)
+    from graphaudit.graphs.onnx_reader import load_onnx
+    from graphaudit.graphs.onnx_view import view_model
+    from graphaudit.rulebook.atc import advise
+
+    advice = advise(view_model(load_onnx(str(model))), rulebook, str(model), soc_version)
+    if output.is_json:
+        streams.write_json(advice)
+    else:
+        from graphaudit.report.rulebook import print_advice
+
+        print_advice(advice, streams.console())
+    return 0
 
 
 def diff(old: str, new: str, /, *, output: Output = OUTPUT) -> int:

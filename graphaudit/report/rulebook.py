@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from graphaudit.report.layout import columns, hanging, joined, print_lines, text
+from graphaudit.rulebook.atc import AtcAdvice
 from graphaudit.rulebook.compare import Change
 from graphaudit.rulebook.query import Condition, OpAnswer
 from graphaudit.rulebook.target import Support
@@ -30,6 +31,13 @@ def print_answers(answers: Sequence[OpAnswer], console: Console) -> None:
         if index:
             print_lines(console, [Text()])
         print_lines(console, _paragraph(answer, console))
+
+
+def print_advice(advice: AtcAdvice, console: Console) -> None:
+    """The command on a line of its own, to be copied, and the notes below it."""
+    print_lines(console, [text(advice.command, "bold"), Text()])
+    for note in advice.notes:
+        print_lines(console, hanging(console, Text("- "), text(note)))
 
 
 def print_changes(changes: Sequence[Change], console: Console) -> None:

@@ -49,3 +49,15 @@ def test_the_table_of_all_operators_is_markdown(here: Run) -> None:
     lines = here("targets", "--op-table").stdout.splitlines()
     assert lines[0].startswith("| operator | ascend-310b (18) | ")
     assert any(line.startswith("| Softmax | ") for line in lines)
+
+
+def test_atc_writes_a_command_line_for_a_model(here: Run, tmp_path: Path) -> None:
+    from onnx import parser, save
+
+    text = '<ir_version: 10, opset_import: ["" : 18]> g (float[b, 3] x) => (float[b, 3] y) { y = Relu (x) }'
+    save(parser.parse_model(text), tmp_path / "policy.onnx")
+    done = here("rulebook", "atc", str(tmp_path / "policy.onnx"), "--target", "ascend-310p")
+    assert done.returncode == 0
+    assert done.stdout.startswith("atc --framework=5 --model=")
+    assert "x:1,3" in done.stdout
+    assert here("rulebook", "atc", str(tmp_path / "policy.onnx"), "--target", "onnx").returncode == 2
