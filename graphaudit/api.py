@@ -17,6 +17,7 @@ from graphaudit.audit.subject import Refusal, Subject
 from graphaudit.capture import Blocker, Capture, EventKind, Observation, capture, observe
 from graphaudit.capture.control_flow import Bounds
 from graphaudit.equivalence.certificate import certify
+from graphaudit.equivalence.eager import one_thread
 from graphaudit.equivalence.inputs import collect
 from graphaudit.equivalence.reference import Reference
 from graphaudit.equivalence.verdict import Claim, Verdict, weakest
@@ -44,6 +45,7 @@ _OBSERVED_CALLS = 4  # the user's further inputs that eager is observed on
 _DECISIONS = ("if", "elif", "ifexp", "and", "or", "not", "call:max", "call:min")
 
 
+@one_thread()
 def audit(
     policy: Policy | nn.Module | OnnxModel,
     example_inputs: Sequence[Any] | None = None,
@@ -87,6 +89,7 @@ def audit(
     )
 
 
+@one_thread()
 def rewrite(
     policy: Policy | nn.Module,
     example_inputs: Sequence[Any] | None = None,

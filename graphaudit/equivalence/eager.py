@@ -59,6 +59,21 @@ class Eager:
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """torch computes on one thread inside: sums in one order, so that no verdict depends on the number of cores.
+
+    ONNX Runtime is given one thread as well. Policies are small: several threads mostly wait for one another, which
+    multiplies the time of a check on a busy machine.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """The global generators of PyTorch (CPU), Python and NumPy at `seed` inside, untouched outside."""
     python, numpy = random.getstate(), np.random.get_state()
