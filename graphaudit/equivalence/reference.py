@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from graphaudit.equivalence.comparison import Expected, columns, matrix
 from graphaudit.equivalence.eager import Eager, torch_seeded
 from graphaudit.equivalence.inputs import Sample, example_interface, run_error
+from graphaudit.equivalence.roundoff import Roundoff
 from graphaudit.equivalence.sensitivity import Sensitivity
 from graphaudit.equivalence.tally import Failure, Overflow, Tally
 from graphaudit.equivalence.verdict import Claim, Verdict
@@ -54,6 +55,7 @@ class Reference:
         self._double = self._double_copy()
         self._doubles = [self._run_double(number) for number in range(len(self.samples))]
         self._sensitivity = Sensitivity(self._eager, self._double, policy.dtype)
+        self._roundoff = Roundoff(self._double) if self._double is not None else None
         self._overflows = [self._overflows_at(number) for number in range(len(self.samples))]
         self._cached: list[list[Expected]] | None = None
 
@@ -69,7 +71,7 @@ class Reference:
         note, when the candidate raises, or an output differs in number, shape, dtype or value.
         """
         started = time.perf_counter()
-        tally = Tally(step, claims, self._interface, self.samples, self._overflows)
+        tally = Tally(step, claims, self._interface, self.samples, self._overflows, self._roundoff_of)
         try:
             first = 0
             for block in self._blocks():
@@ -185,6 +187,10 @@ class Reference:
         sample = self.samples[number]
         moves = self._sensitivity.moves(number, sample.args, sample.kwargs)
         return moves[slot] if slot < len(moves) else None
+
+    def _roundoff_of(self, number: int, slot: int) -> torch.Tensor | None:
+        sample = self.samples[number]
+        return self._roundoff.of(number, sample.args, sample.kwargs, slot) if self._roundoff is not None else None
 
     def _blocks(self) -> Iterator[list[Expected]]:
         """Eager's answers as matrices, block by block. Kept where one block holds them all."""

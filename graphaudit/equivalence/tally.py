@@ -32,6 +32,8 @@ class Overflow(Enum):
 
 # (sample, output) → how eager moves there; None where that cannot be found out.
 MovesOf = Callable[[int, int], Moves | None]
+# (sample, output) → how far the float64 copy's answer depends on rounding; None where that cannot be found out.
+RoundoffOf = Callable[[int, int], torch.Tensor | None]
 
 
 class Failure(Exception):
@@ -48,8 +50,10 @@ class Tally:
         interface: Interface,
         samples: Sequence[Sample],
         overflows: Sequence[Overflow | None] = (),
+        roundoff_of: RoundoffOf | None = None,
     ) -> None:
         self._overflows = overflows
+        self._roundoff_of = roundoff_of
         self._step, self._claims, self._interface, self._samples = step, claims, interface, samples
         self._worst = -1.0
         self._tolerance = 0.0
@@ -77,6 +81,8 @@ class Tally:
             self._fail(expected, difference, difference.odd, first)
         self._odd += odd
         self._repaired += int(difference.repaired.sum())
+        if bool((difference.bad & difference.odd).any()):
+            difference = difference.without(self._unsure(expected, difference, first))
         if bool(difference.bad.any()):
             self._decide(expected, difference, first, moves_of)
 
@@ -95,6 +101,20 @@ class Tally:
             in_eager = torch.tensor([k is Overflow.EAGER for k in kinds]).repeat_interleave(rows).unsqueeze(1)
             left_out |= in_eager & (difference.mismatch <= half_digits(real_dtype(expected.dtype)) * expected.scale)
         return left_out
+
+    def _unsure(self, expected: Expected, difference: Difference, first: int) -> torch.Tensor:
+        """Elements where eager is not finite and the float64 copy has too few right digits to say what they are."""
+        unsure = torch.zeros_like(difference.bad)
+        open_ = difference.bad & difference.odd
+        for number in range(len(expected.rows)):
+            rows = expected.rows_of(number)
+            if self._roundoff_of is None or not bool(open_[rows].any()):
+                continue
+            moved = self._roundoff_of(first + number, expected.slot)
+            if moved is not None:
+                close = difference.mismatch[rows] <= REFERENCE_ERROR * moved.reshape(open_[rows].shape)
+                unsure[rows] = open_[rows] & close
+        return unsure
 
     def limit_undecided(self) -> None:
         """Raise Failure if too little was decided."""
