@@ -224,7 +224,10 @@ class _Travelled:
         name = self._target.name
         fit = self._model is not None and not _blocking(self.findings, name)
         verdicts = [row.verdict for row in self._rows if row.verdict is not None and not row.rolled_back]
-        certificate = certify(self._journey.policy, name, self.reference, verdicts) if self.reference and fit else None
+        certificate = None
+        if self.reference and fit:
+            conditions = self._journey.capture.conditions
+            certificate = certify(self._journey.policy, name, self.reference, verdicts, conditions)
         return Report(
             graphaudit_version=__version__,
             command="rewrite",

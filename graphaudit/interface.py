@@ -44,6 +44,7 @@ class Interface:
     out_spec: pytree.TreeSpec
     missing_outputs: tuple[Fixed, ...] = ()  # None among the results
     python_outputs: tuple[str, ...] = ()  # paths of results that are Python numbers
+    guards: tuple[Slot, ...] = ()  # further outputs of a graph, 0-d bool: true where it is not the policy
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[torch.Tensor]:
         """The tensors among `args` and `kwargs`. Raises PolicyError if their structure is not the example's."""

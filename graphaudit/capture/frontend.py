@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
@@ -14,12 +14,13 @@ from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
 from graphaudit.capture.context import tracing
-from graphaudit.capture.control_flow import Bounds, Refused, predicated
+from graphaudit.capture.control_flow import Bounds, Guard, Refused, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
 from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
 from graphaudit.graphs.program import Program
+from graphaudit.interface import Slot
 from graphaudit.policy import Policy
 
 _LOG = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Capture:
     blockers: list[Blocker] = field(default_factory=list)
     frozen: list[Frozen] = field(default_factory=list)
     seconds: float = 0.0
+    conditions: list[str] = field(default_factory=list)  # up to which loop bounds the graph is the policy
 
 
 def capture(policy: Policy, *, look_for_frozen: bool = True) -> Capture:
@@ -74,13 +76,13 @@ def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
         if kept is not None and not front_end.predicated:
             continue
         try:
-            exported = _export(policy, call, seed=0, front_end=front_end)
-            program = _program(policy, exported)
+            exported, guards = _export(policy, call, seed=0, front_end=front_end)
+            program = _program(policy, exported, guards)
         except (Exception, Refused) as error:  # torch.export raises what it likes, the user's own exceptions included
             blockers.append(blocker_of(error))
             _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
             continue
-        result = Capture(program, front_end.method)
+        result = Capture(program, front_end.method, conditions=[guard.condition for guard in guards])
         if look_for_frozen:
             result.frozen = _frozen(policy, call, exported, front_end)
         if front_end.predicated or not _holds_python_values(exported):
@@ -99,30 +101,31 @@ def _holds_python_values(exported: ExportedProgram) -> bool:
     return any(node.target in targets for node in exported.graph.nodes)
 
 
-def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> ExportedProgram:
+def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> tuple[ExportedProgram, list[Guard]]:
     with tracing(seed), policy.working.fresh() as module:
         if front_end.predicated:
-            with predicated(module, Bounds.parse(policy.loop_bounds)):
-                return _torch_export(module, call, strict=False)
-        return _torch_export(module, call, strict=front_end.strict)
+            with predicated(module, Bounds.parse(policy.loop_bounds)) as session:
+                return _torch_export(module, call, strict=False), session.guards
+        return _torch_export(module, call, strict=front_end.strict), []
 
 
 def _torch_export(module: nn.Module, call: Call, *, strict: bool) -> ExportedProgram:
     return torch.export.export(module, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict)
 
 
-def _program(policy: Policy, exported: ExportedProgram) -> Program:
+def _program(policy: Policy, exported: ExportedProgram, guards: Sequence[Guard] = ()) -> Program:
     """Functional, with in-place ops gone and composite ops kept (an empty decomposition table)."""
     with tracing(0), torch.no_grad():
         functional = exported.run_decompositions({})
-    return with_tensor_outputs(Program(functional, policy.interface))
+    slots = tuple(Slot(f"guard_{number}", "", "bool", ()) for number in range(len(guards)))
+    return with_tensor_outputs(Program(functional, replace(policy.interface, guards=slots)))
 
 
 def _frozen(policy: Policy, call: Call, exported: ExportedProgram, front_end: _FrontEnd) -> list[Frozen]:
     """Capture again with other inputs, another seed and other sizes; name what differs, and by which of them."""
     other = other_call(policy, call)
     try:
-        again = _export(policy, other, seed=1, front_end=front_end)
+        again, _ = _export(policy, other, seed=1, front_end=front_end)
     except (Exception, Refused) as error:  # as above; a policy that can be captured on one input only depends on it
         blocker = blocker_of(error)
         return [Frozen(blocker.place, "", "input", "a graph", f"no graph: {blocker.reason}")]
@@ -136,7 +139,7 @@ def _frozen(policy: Policy, call: Call, exported: ExportedProgram, front_end: _F
     )
     for cause, varied, seed in variations:
         try:
-            found += compare_captures(exported, _export(policy, varied, seed=seed, front_end=front_end), cause)
+            found += compare_captures(exported, _export(policy, varied, seed=seed, front_end=front_end)[0], cause)
         except (Exception, Refused) as error:  # as above
             blocker = blocker_of(error)
             found.append(Frozen(blocker.place, "", cause, "a graph", f"no graph: {blocker.reason}"))

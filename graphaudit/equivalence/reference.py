@@ -15,7 +15,7 @@ from graphaudit.equivalence.inputs import Sample, example_interface, run_error
 from graphaudit.equivalence.roundoff import Roundoff
 from graphaudit.equivalence.sensitivity import Sensitivity
 from graphaudit.equivalence.tally import Failure, Overflow, Tally
-from graphaudit.equivalence.verdict import Claim, Verdict
+from graphaudit.equivalence.verdict import Claim, Verdict, weakest
 from graphaudit.errors import PolicyError
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Working, double_copy
@@ -46,6 +46,8 @@ class Reference:
         self.rejected = 0
         self.other_values = 0
         self.double_reason = ""
+        self.beyond_bounds: set[int] = set()  # samples of the last check on which a guard was true
+        self._guarded = False
         self._inputs: list[list[torch.Tensor]] = []
         self._outputs: list[list[torch.Tensor]] = []
         for sample in samples:
@@ -71,6 +73,8 @@ class Reference:
         note, when the candidate raises, or an output differs in number, shape, dtype or value.
         """
         started = time.perf_counter()
+        self._guarded = False
+        self.beyond_bounds.clear()
         tally = Tally(step, claims, self._interface, self.samples, self._overflows, self._roundoff_of)
         try:
             first = 0
@@ -84,7 +88,16 @@ class Reference:
             tally.limit_undecided()
         except Failure as failure:
             return tally.verdict(time.perf_counter() - started, failure=str(failure))
-        return tally.verdict(time.perf_counter() - started)
+        return self._up_to_bounds(tally.verdict(time.perf_counter() - started))
+
+    def _up_to_bounds(self, verdict: Verdict) -> Verdict:
+        """A candidate with guards claims nothing about the samples on which one of them is true."""
+        if self._guarded and verdict.holds:
+            verdict.claim = weakest([verdict.claim, Claim.BOUNDED])
+            beyond = len(self.beyond_bounds)
+            said = f"a loop bound is exceeded on {beyond} drawn inputs, which a guard output says" if beyond else ""
+            verdict.note = "; ".join(filter(None, [verdict.note, said]))
+        return verdict
 
     def answers(self, number: int) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
         """Inputs, eager's outputs, and the bounds on the outputs (float64, 0 for integers) of a sample, all flat."""
@@ -171,8 +184,15 @@ class Reference:
                 raise Failure(f"raises {type(error).__name__} on {origin}: {text}") from error
         results = [torch.as_tensor(r).detach() for r in results]
         expected = self._outputs[number]
-        if len(results) != len(expected):
-            raise Failure(f"{len(results)} outputs instead of {len(expected)} at {origin}")
+        results, guards = results[: len(expected)], results[len(expected) :]
+        if len(results) != len(expected) or any(g.dtype is not torch.bool or g.numel() != 1 for g in guards):
+            raise Failure(f"{len(results) + len(guards)} outputs instead of {len(expected)} at {origin}")
+        self._guarded = bool(guards)
+        if any(bool(guard) for guard in guards):
+            if self.samples[number].family != "drawn":
+                raise Failure(f"a loop runs longer than its bound at {origin}")
+            self.beyond_bounds.add(number)
+            return expected
         for slot, (result, wanted) in enumerate(zip(results, expected)):
             name = self._interface.outputs[slot].name if slot < len(self._interface.outputs) else f"output {slot}"
             if result.shape != wanted.shape:

@@ -62,11 +62,12 @@ def describe_inputs(interface: Interface, model: OnnxModel) -> list[Input]:
 
 
 def describe_outputs(interface: Interface, model: OnnxModel) -> list[Output]:
-    """The outputs, with the shapes that the model declares."""
+    """The results, with the shapes that the model declares, and the guards."""
     shapes = _shapes(model.proto.graph.output)
-    return [
+    results = [
         Output(name=s.name, role="result", dtype=s.dtype, shape=shapes[s.name], path=s.path) for s in interface.outputs
     ]
+    return results + [Output(name=s.name, role="guard", dtype=s.dtype, shape=[]) for s in model.guards]
 
 
 def _parameters(forward: Callable[..., Any]) -> list[Parameter]:

@@ -53,6 +53,8 @@ def choose_golden(reference: Reference, model: OnnxModel, count: int = COUNT) ->
         with torch_seeded(number):  # the seed under which the reference ran eager
             noise = draw_noise(model.noise, inputs, model.arguments)
         golden = Golden(inputs, noise, outputs, bounds)
+        if number in reference.beyond_bounds:
+            continue
         elements += sum(t.numel() for t in (*inputs, *noise, *outputs))
         if chosen and elements > LIMIT:
             break
@@ -74,7 +76,7 @@ def golden_arrays(
         names = [s.name for s in interface.inputs] + [n.name for n in model.noise]
         for name, tensor in zip(names, (*sample.inputs, *sample.noise), strict=True):
             arrays[f"{number}/in/{name}"] = _array(tensor)
-        for output, eager, answer, bound in zip(interface.outputs, sample.outputs, given, sample.bounds, strict=True):
+        for output, eager, answer, bound in zip(interface.outputs, sample.outputs, given, sample.bounds):
             arrays[f"{number}/out/{output.name}"] = _array(eager)
             arrays[f"{number}/tolerance/{output.name}"] = _tolerance(eager, answer, bound)
     stream = io.BytesIO()

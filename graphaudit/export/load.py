@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from graphaudit.errors import BundleError
+from graphaudit.errors import BundleError, GuardError
 from graphaudit.export.call import Array, Signature, build_result, check_result
 from graphaudit.export.manifest import GOLDEN, Manifest, read_manifest
 from graphaudit.export.noise import NoiseInputs
@@ -53,7 +53,14 @@ class DeployedPolicy:
         given = kwargs.pop("noise", None) if self._noise and "noise" not in self.__signature__.parameters else None
         feeds, as_tensors = self._call.feeds(args, kwargs)
         feeds |= self._noise.draw(feeds) if given is None else self._noise.check(given, feeds)
-        return build_result(self.manifest.call.result, self.run(feeds), as_tensors)
+        results = self.run(feeds)
+        for output in self.manifest.outputs:
+            if output.role == "guard" and results[output.name].any():
+                raise GuardError(
+                    f"{output.name}: a loop would run longer than the bound that the bundle was made with",
+                    "Make the bundle with a larger --loop-bound, or handle this input before the policy.",
+                )
+        return build_result(self.manifest.call.result, results, as_tensors)
 
     def seed(self, seed: int) -> None:
         """Start the stream of draws over, as `torch.manual_seed(seed)` does for the PyTorch policy."""
@@ -127,7 +134,7 @@ def verify(directory: str | Path) -> Verification:
     policy = load(directory)
     manifest = policy.manifest
     golden = _read_golden(Path(directory) / GOLDEN)
-    worst = {o.name: _Compared(True, 0.0, 0.0) for o in manifest.outputs}
+    worst = {o.name: _Compared(True, 0.0, 0.0) for o in manifest.outputs if o.role == "result"}
     samples = sorted({key.partition("/")[0] for key in golden}, key=int)
     for sample in samples:
         try:
@@ -187,7 +194,7 @@ def _check_file(folder: Path, name: str, sha256: str) -> None:
 
 def _require_stateless(directory: Path, manifest: Manifest) -> None:
     found = {i.role for i in manifest.inputs} | {o.role for o in manifest.outputs}
-    roles = sorted(found - {"argument", "noise", "result"})
+    roles = sorted(found - {"argument", "noise", "result", "guard"})
     if roles:
         raise BundleError(f"{directory} has {' and '.join(roles)} among its inputs or outputs, which cannot be run yet")
 

@@ -60,7 +60,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
         result = OnnxModel.from_proto(ir.to_proto(model))
     if result.opset != target.opset:
         raise ExportRefused(f"torch exports this policy at opset {result.opset}, not at {target.opset}")
-    result.arguments, result.noise = program.interface.inputs, program.noise
+    result.arguments, result.noise, result.guards = program.interface.inputs, program.noise, program.interface.guards
     _fill_places(result, program)
     strip_metadata(result)
     return result
@@ -212,7 +212,7 @@ def _refuse_complex(interface: Interface) -> None:
 def _check_interface(model: ir.Model, program: Program) -> None:
     for kind, values, slots in (
         ("input", model.graph.inputs, program.inputs),
-        ("output", model.graph.outputs, program.interface.outputs),
+        ("output", model.graph.outputs, program.outputs),
     ):
         if len(values) != len(slots):
             raise ExportRefused(
@@ -254,7 +254,7 @@ def _name_dimensions(model: ir.Model, inputs: Iterable[Slot]) -> None:
 def _name_values(model: ir.Model, program: Program) -> None:
     """Give inputs and outputs their names; whatever else has one of those names gets another."""
     graph = model.graph
-    wanted = [*zip(graph.inputs, program.inputs), *_own_outputs(graph, program.interface.outputs)]
+    wanted = [*zip(graph.inputs, program.inputs), *_own_outputs(graph, program.outputs)]
     ends = {id(value) for value, _ in wanted}
     values = list(_values(model))
     taken = {v.name for v in values} | {s.name for _, s in wanted}

@@ -20,7 +20,7 @@ class OnnxModel:
     """`proto` may be edited in place by a pass that was given a `copy`.
 
     ONNX clean-up tools drop node metadata but keep value names, so `places` maps value names to source lines. The last
-    inputs are those of `noise`; `arguments` are the slots of those before it.
+    inputs are those of `noise`; `arguments` are the slots of those before it. The last outputs are `guards`.
     """
 
     proto: onnx.ModelProto
@@ -28,6 +28,7 @@ class OnnxModel:
     name: str = "model"
     arguments: tuple[Slot, ...] = ()
     noise: tuple[Noise, ...] = ()
+    guards: tuple[Slot, ...] = ()
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, name: str = "model") -> OnnxModel:

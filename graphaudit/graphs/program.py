@@ -47,6 +47,11 @@ class Program:
         return (*self.interface.inputs, *(n.slot for n in self.noise))
 
     @property
+    def outputs(self) -> tuple[Slot, ...]:
+        """All outputs of the graph: the results, then the guards."""
+        return (*self.interface.outputs, *self.interface.guards)
+
+    @property
     def graph(self) -> fx.Graph:
         """The FX graph; call `finish` after editing it."""
         graph: fx.Graph = self.exported.graph_module.graph

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -24,6 +25,12 @@ class Guard:
     fires: torch.Tensor
     place: Place | None
     bound: int
+
+    @property
+    def condition(self) -> str:
+        """What the certificate says."""
+        where = f"{Path(self.place.file).name}:{self.place.line}" if self.place else "a loop"
+        return f"the loop at {where} runs at most {self.bound} times; a guard output is true where it would go on"
 
 
 @dataclass
