@@ -1,0 +1,74 @@
+"""How a graph falls into parts that stay on the accelerator and parts that leave it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+import networkx as nx
+
+from graphaudit.rulebook import Answer, Rulebook, Support
+
+if TYPE_CHECKING:
+    from graphaudit.graphs.view import GraphView
+
+HOSTS = ("AI CPU", "CPU")  # the engines that are no accelerator
+_FOLDED = "Constant"  # becomes data when the model is compiled, and runs nowhere
+
+
+class Islands(msgspec.Struct, kw_only=True):
+    """A graph between an accelerator and the rest.
+
+    `nodes` counts what runs, constants left out, and `on` what stays on the accelerator; what is refused or not known
+    does not. An island is a connected part on the accelerator that runs in one go: no path leaves it and comes back.
+    `departures` is how often execution must leave the accelerator, however well nodes are ordered, and `crossings` how
+    many edges lead from one side to the other; `worst` is the node off the accelerator with the most of them.
+    """
+
+    nodes: int
+    on: int
+    islands: int
+    departures: int
+    crossings: int
+    worst: str | None = None
+    worst_crossings: int = 0
+
+    @property
+    def share(self) -> float:
+        """The part of the nodes that stays on the accelerator, 0 to 1; 1 for a graph without nodes."""
+        return self.on / self.nodes if self.nodes else 1.0
+
+
+def survey(graph: GraphView, rulebook: Rulebook) -> Islands:
+    """The islands of `graph` under the answers of `rulebook`; takes time proportional to nodes and edges."""
+    on = {n.name: _stays(rulebook.answer(n)) for n in graph.nodes if n.domain or n.op != _FOLDED}
+    stages: dict[str, int] = {}
+    parts: nx.Graph[str] = nx.Graph()
+    crossings: Counter[str] = Counter()
+    for name in nx.topological_sort(graph.digraph):
+        if name not in on:
+            continue
+        sources = [source for source in graph.digraph.predecessors(name) if source in on]
+        # Along every path the stage grows by one where the side changes, so equal stages of a side run in one go.
+        stages[name] = max((stages[s] + (on[s] is not on[name]) for s in sources), default=0)
+        for source in sources:
+            if on[source] is not on[name]:
+                crossings[source if on[name] else name] += 1
+        if on[name]:
+            parts.add_node(name)
+            parts.add_edges_from((s, name) for s in sources if on[s] and stages[s] == stages[name])
+    worst = min(crossings, key=lambda name: (-crossings[name], name), default=None)
+    return Islands(
+        nodes=len(on),
+        on=sum(on.values()),
+        islands=nx.number_connected_components(parts),
+        departures=len({stages[name] for name in stages if not on[name] and stages[name] > 0}),
+        crossings=crossings.total(),
+        worst=worst,
+        worst_crossings=crossings[worst] if worst else 0,
+    )
+
+
+def _stays(answer: Answer) -> bool:
+    return answer.support in (Support.SUPPORTED, Support.LIMITED) and answer.engine not in HOSTS
