@@ -1,4 +1,4 @@
-"""convert_mask_writes: masks that write, and masks whose rows are reduced."""
+"""convert_mask_writes writes what torch writes, and nothing where the mask is false."""
 
 from __future__ import annotations
 
@@ -35,21 +35,11 @@ WRITES = {
     "one row in many": (lambda x, m: _write(x, m, x[3]), ROWS),
     "an integer": (lambda x, m: _write(x, ~m, 7), ELEMENTS),
 }
-READS = {
-    "sum of rows": (lambda x, m: x[m].sum(0), ROWS),
-    "mean of rows": (lambda x, m: x[m].mean(0), ROWS),
-    "mean of all in rows": (lambda x, m: x[m].mean(), ROWS),
-    "sum of elements": (lambda x, m: x[m].sum(), ELEMENTS),
-    "mean of elements, kept": (lambda x, m: x[m].mean(0, keepdim=True), ELEMENTS),
-    "sum and mean": (lambda x, m: (x[m].sum((0, 1)), x[m].mean((0, 1), keepdim=True)), ROWS),
-    "mask of two dimensions": (lambda x, m: x.reshape(2, 2, 3)[m.reshape(2, 2)].mean(0, keepdim=True), ROWS),
-}
-CALLS = {**WRITES, **READS}
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", WRITES)
 def test_equivalent_on_awkward_inputs(call):
-    function, mask = CALLS[call]
+    function, mask = WRITES[call]
     module = Masked(function)
     program = run_pass(ConvertMaskWrites, module, (X, mask)).artifact
     assert not {"index_put", "index"} & set(ops(program))
@@ -60,7 +50,7 @@ def test_equivalent_on_awkward_inputs(call):
 
 
 def test_a_varying_batch():
-    module = Masked(lambda x, m: (_write(x, m, 1.0), x[m].mean(0)))
+    module = Masked(lambda x, m: _write(x, m, 1.0))
     program = run_pass(ConvertMaskWrites, module, (X, ROWS), ({0: "agents"}, {0: "agents"})).artifact
     assert_equivalent_where_finite(module, program, X[:1], ROWS[:1])
 
@@ -69,21 +59,24 @@ def _accumulate(x, mask):
     return x.index_put((mask,), torch.ones(()), accumulate=True)
 
 
+def _columns(x, mask):
+    x = x.clone()
+    x[:, mask] = 0.0
+    return x
+
+
 @pytest.mark.parametrize(
     ("function", "mask", "reason"),
     [
         (_accumulate, ELEMENTS, "it accumulates"),
         (lambda x, m: _write(x, m, x[:2]), ROWS, "the values differ from row to row"),
-        (lambda x, m: x[:, m].sum(1), ROWS[:3], "the mask is not the only index, over the first dimensions"),
-        (lambda x, m: x[m].relu().sum(0), ROWS, "the selected rows are used one by one"),
-        (lambda x, m: x[m].sum(-1), ROWS, "a reduction of the selected rows keeps them apart"),
-        (lambda x, m: x[m].sum(0) / x[m].shape[0], ROWS, "the number of selected rows is used"),
+        (_columns, ROWS[:3], "the mask is not the only index, over the first dimensions"),
     ],
 )
 def test_what_stays(function, mask, reason):
     result = run_pass(ConvertMaskWrites, Masked(function), (X, mask))
-    assert reason in reasons(result)
-    assert not any(site.node in {s.node for s in result.left} for site in result.rewritten)
+    assert not result.changed
+    assert reasons(result) == [reason]
 
 
 def test_integer_indices_are_no_mask():
