@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from graphaudit.capture.control_flow.aliases import Aliases
 from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.calls import convert
 from graphaudit.capture.control_flow.numbers import Number
@@ -51,6 +52,7 @@ def _outermost(module: nn.Module, session: Session) -> Any:
     def run(*args: Any, **kwargs: Any) -> Any:
         session.guards.clear()
         session.masks.clear()
+        session.aliases = Aliases()
         with MaskedWrites(session):
             result = forward(*args, **kwargs)
         return pytree.tree_map(_as_result, result), [guard.fires for guard in session.guards]

@@ -110,6 +110,14 @@ def _narrow(value: Any) -> bool:
 
 
 def _tensors(condition: Number, taken: Any, other: Any) -> torch.Tensor:
+    from graphaudit.capture.control_flow.session import current
+
+    result = _chosen(condition, taken, other)
+    current().aliases.merged(result, taken, other)
+    return result
+
+
+def _chosen(condition: Number, taken: Any, other: Any) -> torch.Tensor:
     if is_scalar(taken) and isinstance(other, torch.Tensor):
         return where(condition.tensor, _beside(taken, other), other)
     if is_scalar(other) and isinstance(taken, torch.Tensor):

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from graphaudit.capture.control_flow.aliases import Aliases
 from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.findings import Place
@@ -41,6 +42,7 @@ class Session:
     bounds: Bounds = field(default_factory=Bounds)
     masks: list[torch.Tensor] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    aliases: Aliases = field(default_factory=Aliases)
     globals: dict[int, Mapping[str, object]] = field(default_factory=dict)  # of the user's files, by id
 
     @property

@@ -125,6 +125,20 @@ class _Attributes:
         self.table = table
 
 
+def contents(roots: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors that are reachable from some roots, roots included."""
+    roots = list(roots)
+    for value in [*roots, *(v for container in _reachable(roots) for v in _values(_items(container)))]:
+        if isinstance(value, torch.Tensor):
+            yield value
+
+
+def _values(items: Any) -> Iterable[Any]:
+    if isinstance(items, dict):
+        return items.values()
+    return items if isinstance(items, list | set | tuple) else [items]
+
+
 def _reachable(roots: Iterable[Any]) -> Iterator[Any]:
     seen: dict[int, Any] = {}  # keeps what it has seen alive, so that ids stay theirs
     stack = list(roots)

@@ -37,12 +37,14 @@ class MaskedWrites(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         mask = self._session.mask
+        name = getattr(func, "__name__", "")
+        written = _written(name, args, kwargs)
+        if written is not None:
+            self._session.aliases.check_write(written, self._session.roots())
         if mask is None:
             return func(*args, **kwargs)
-        name = getattr(func, "__name__", "")
         if name in _DRAWS and _really_draws(name, args, kwargs):
             raise Refused("a random draw on one side of a branch shifts the draws after it")
-        written = _written(name, args, kwargs)
         if written is None:
             return func(*args, **kwargs)
         if name in _RESHAPING:

@@ -69,4 +69,13 @@ def text_from_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
     return getattr(self, f"net{int(x[0])}", self.net)(x)  # refused: string
 
 
+def alias_on_one_side(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    a = x * 2
+    b = x + 1
+    if x[0] > 0:
+        b = a
+    a += 1  # refused: another name
+    return b
+
+
 REFUSED = [v for v in list(globals().values()) if callable(v) and getattr(v, "__annotations__", {}).get("x")]

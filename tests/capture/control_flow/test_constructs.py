@@ -9,7 +9,10 @@ import pytest
 import torch
 
 from graphaudit.capture import capture
+from graphaudit.capture.control_flow import Bounds
+from graphaudit.errors import PolicyError
 from graphaudit.policy import Policy
+from tests.capture.control_flow import constructs, refusals
 from tests.capture.control_flow.constructs import EXACT, Holder
 from tests.capture.control_flow.refusals import REFUSED
 
@@ -39,12 +42,14 @@ def line_of(function: Callable[..., Any]) -> tuple[int, str]:
 
 
 def assert_equal_on_all_inputs(built: Policy) -> None:
-    captured = capture(built)
+    captured = capture(built, look_for_frozen=False)
     assert captured.program is not None, captured.blockers[-1]
     run = captured.program.runner()
     for x in INPUTS:
         wanted = built.interface.flatten_result(built.working(x))
-        for got, want in zip(run([x]), wanted, strict=True):
+        results = run([x])
+        assert not any(bool(guard) for guard in results[len(wanted) :])
+        for got, want in zip(results, wanted):
             assert got.dtype == want.dtype and got.shape == want.shape
             assert torch.allclose(got, want, rtol=1e-5, atol=1e-6, equal_nan=True), (x, got, want)
 
@@ -56,9 +61,55 @@ def test_a_construct_becomes_masks_that_equal_eager_on_every_path(function: Call
 
 @pytest.mark.parametrize("function", REFUSED, ids=lambda f: f.__name__)
 def test_what_masks_cannot_express_is_refused_at_its_line(function: Callable[..., Any]) -> None:
-    captured = capture(policy(function))
+    captured = capture(policy(function), look_for_frozen=False)
     line, reason = line_of(function)
     assert captured.program is None
     refusal = captured.blockers[-1]
     assert reason in refusal.reason
     assert refusal.place is not None and refusal.place.line == line and refusal.place.file.endswith("refusals.py")
+
+
+def test_a_bound_that_is_too_low_is_said_by_a_guard() -> None:
+    built = policy(refusals.unbounded_while)
+    built.loop_bounds = (2,)
+    captured = capture(built, look_for_frozen=False)
+    assert captured.program is not None and [s.name for s in captured.program.outputs] == ["output", "guard_0"]
+    (condition,) = captured.conditions
+    assert condition.startswith(f"the loop at refusals.py:{line_of(refusals.unbounded_while)[0]} runs at most 2 times")
+    run = captured.program.runner()
+    for x in INPUTS:
+        result, guard = run([x])
+        assert bool(guard) == bool(x.norm() > 4)
+        assert bool(guard) or torch.equal(result, built.working(x))
+
+
+def test_a_bound_may_be_given_for_one_line() -> None:
+    built = policy(refusals.unbounded_range)
+    line = line_of(refusals.unbounded_range)[0]
+    built.loop_bounds = (f"refusals.py:{line + 1}=3",)
+    assert capture(built, look_for_frozen=False).program is None
+    built.loop_bounds = (f"control_flow/refusals.py:{line}=3",)
+    assert capture(built, look_for_frozen=False).program is not None
+
+
+@pytest.mark.parametrize("text", ["many", "0", "-1", "walker.py=3", "walker.py:x=3", ":4=3"])
+def test_a_bound_that_is_none_is_reported(text: str) -> None:
+    with pytest.raises(PolicyError, match="is not a loop bound"):
+        Bounds.parse([text])
+
+
+def test_nodes_and_refusals_carry_the_users_lines() -> None:
+    captured = capture(policy(constructs.early_returns), look_for_frozen=False)
+    assert captured.program is not None and captured.method == PREDICATED
+    lines, first = inspect.getsourcelines(constructs.early_returns)
+    own = range(first, first + len(lines))
+    places = [captured.program.place(n) for n in captured.program.graph.nodes if n.op == "call_function"]
+    assert places and all(p is not None and p.file == constructs.__file__ and p.line in own for p in places)
+
+
+def test_the_module_has_its_own_forward_again() -> None:
+    built = policy(constructs.nested_ifs)
+    before = {name: dict(vars(part)) for name, part in built.working.module.named_modules()}
+    capture(built, look_for_frozen=False)
+    after = {name: dict(vars(part)) for name, part in built.working.module.named_modules()}
+    assert before.keys() == after.keys() and all(before[n].keys() == after[n].keys() for n in before)
