@@ -264,7 +264,9 @@ class _Travelled:
         if isinstance(model, Refusal):
             return model
         try:
-            held = self._row("export", "export", lambda: self._check_model("export", model, Claim.WHERE_FINITE), started)
+            held = self._row(
+                "export", "export", lambda: self._check_model("export", model, Claim.WHERE_FINITE), started
+            )
         except ort.RuntimeRefused as error:
             self._model = model
             return Refusal("runtime", str(error))

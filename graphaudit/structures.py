@@ -82,8 +82,6 @@ def _build(cls: type[distributions.Distribution], children: dict[str, Any], cont
         return cls(children["base_dist"], context, validate_args=False)
     if issubclass(cls, distributions.TransformedDistribution):
         built = cls.__new__(cls)
-        distributions.TransformedDistribution.__init__(
-            built, children["base_dist"], list(context), validate_args=False
-        )
+        distributions.TransformedDistribution.__init__(built, children["base_dist"], list(context), validate_args=False)
         return built
     return cls(**children, validate_args=False)

@@ -76,9 +76,7 @@ def audit(
         subject = _load(policy, options, progress)
         from graphaudit.api import audit as run_audit
 
-        report: Report = run_audit(
-            subject, target=names, loop_bounds=options.loop_bound, progress=progress
-        )
+        report: Report = run_audit(subject, target=names, loop_bounds=options.loop_bound, progress=progress)
     _print(report, output, verbose)
     unfit = fail_on is not FailOn.NEVER and not all(report.fit.values())
     return int(unfit or report.reaches(fail_on.severity))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from graphaudit.equivalence.reference import Reference
     from graphaudit.policy import Policy
 
+
 def certify(
     policy: Policy,
     target_name: str,

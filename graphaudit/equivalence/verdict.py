@@ -40,8 +40,8 @@ class Verdict(msgspec.Struct, kw_only=True):
 
     `worst_abs` is the largest |Δ| to the eager module over elements where both are finite, in the unit of the output,
     on inputs of the size that was seen (inputs drawn ten and a thousand times larger are compared, but have units of
-    their own); `tolerance` is the bound that applied at that element. `undecided` counts elements (integer ties, values at a
-    jump) on which eager itself changes its answer when its inputs move by a few units in the last place.
+    their own); `tolerance` is the bound that applied at that element. `undecided` counts elements (integer ties, values
+    at a jump) on which eager itself changes its answer when its inputs move by a few units in the last place.
     `repaired` counts elements where eager is not finite and the step agrees with the float64 reference instead.
     """
 

@@ -50,9 +50,7 @@ class Policy:
     def interface(self) -> Interface:
         """The tensors that go in and come out, found by running the example once."""
         result = self.working(*self.example_args, **self.example_kwargs)
-        return interface_of(
-            self.module.forward, self.example_args, self.example_kwargs, result, self.dynamic_shapes
-        )
+        return interface_of(self.module.forward, self.example_args, self.example_kwargs, result, self.dynamic_shapes)
 
     @property
     def parameter_count(self) -> int:

@@ -25,7 +25,7 @@ Fix = tuple[str, tuple[str, ...], Site]  # name of the pass, names of the findin
 
 @dataclass
 class PipelineResult(Generic[Artifact]):
-    """The artifact after all passes that held, what holds for it, a row for each pass, and what they fixed, in order."""
+    """The artifact after all passes that held, what holds for it, a row for each pass, and what they fixed."""
 
     artifact: Artifact
     claim: Claim = Claim.EQUIVALENT
