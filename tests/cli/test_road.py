@@ -16,7 +16,7 @@ BRANCH = """
 class Stopping(Net):
     def forward(self, obs):
         if obs.max() > 1:
-            return torch.zeros(obs.shape[0], 2)
+            return torch.zeros(2)  # of another shape, which no mask can select
         return self.layer(obs)
 
 class Softmax(Net):
