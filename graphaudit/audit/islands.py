@@ -46,9 +46,7 @@ def survey(graph: GraphView, rulebook: Rulebook) -> Islands:
     stages: dict[str, int] = {}
     parts: nx.Graph[str] = nx.Graph()
     crossings: Counter[str] = Counter()
-    for name in nx.topological_sort(graph.digraph):
-        if name not in on:
-            continue
+    for name in on:  # in topological order, as the view's nodes are
         sources = [source for source in graph.digraph.predecessors(name) if source in on]
         # Along every path the stage grows by one where the side changes, so equal stages of a side run in one go.
         stages[name] = max((stages[s] + (on[s] is not on[name]) for s in sources), default=0)

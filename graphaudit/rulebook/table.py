@@ -25,6 +25,7 @@ class TableRules:
     def __init__(self, file: TargetFile, otherwise: Callable[[Node], Answer] | None = None) -> None:
         self._file = file
         self._otherwise = otherwise
+        self._evidences: dict[tuple[str, tuple[str, ...]], Evidence] = {}
         self.facts = file.facts
         newest = file.properties["max_opset"].value
         self.max_opset = newest if isinstance(newest, int) else 0  # what is no number, `Target` refuses
@@ -123,9 +124,11 @@ class TableRules:
     def _computed(self, value: Value) -> str | None:
         return self._narrow if value.dtype == "float32" else value.dtype
 
-    def _evidence(self, rule: str, sources: Iterable[str]) -> Evidence:
-        cites, read = cite(sources, self._file.sources)
-        return Evidence(rule, cites, read)
+    def _evidence(self, rule: str, sources: tuple[str, ...]) -> Evidence:
+        key = (rule, sources)
+        if key not in self._evidences:
+            self._evidences[key] = Evidence(rule, *cite(sources, self._file.sources))
+        return self._evidences[key]
 
 
 def _present(values: Iterable[Value | None]) -> list[Value]:
