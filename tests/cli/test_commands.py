@@ -73,7 +73,8 @@ def test_explain_speaks_json_too(here: Run) -> None:
     [
         (["audt"], 'Did you mean "audit"'),
         (["audit"], "POLICY"),
-        (["audit", "walker.py:build", "--loop-bound", "3"], "--loop-bound"),
+        (["audit", "walker.py:build", "--loop-bound", "many"], "is not a loop bound"),
+        (["audit", "walker.py:build", "--control-flw", "masks"], "--control-flw"),
         (["audit", "walker.py:build", "--format", "jsn"], '"json"'),
         (["audit", "walker.py:build", "--fail-on", "note"], '"warning"'),
         (["audit", "walker.py:build", "extra"], "extra"),
