@@ -88,7 +88,9 @@ def _convert(node: fx.Node) -> str:
         if len([i for i in indices if i is not None]) != 1 or indices[0] is None:  # type: ignore[union-attr,index,arg-type]
             return "the mask is not the only index, over the first dimensions"
         start, source, prepare = node, (node.args[0], indices[0]), _all_rows  # type: ignore[index,assignment]
-    chain, sums, sizes = [], [], []
+    chain: list[fx.Node] = []
+    sums: list[fx.Node] = []
+    sizes: list[fx.Node] = []
     for user in _followers(start):
         kind = sums if _name(user) in _SUMS else sizes if user.target is _aten.sym_size.int else chain
         kind.append(user)

@@ -66,7 +66,7 @@ def _whole_stack_traces() -> Iterator[None]:
         inner = list(summary)[traced + 1 :]
         return StackSummary.from_list([f for f in inner if f.name == "forward" or not is_engine(f.filename)])
 
-    TracerBase._filter_traceback_frames = keep  # type: ignore[method-assign]
+    TracerBase._filter_traceback_frames = keep  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:

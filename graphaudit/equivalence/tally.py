@@ -200,7 +200,7 @@ class Tally:
             self._undecided[self._side(first + number)] += int(undecided[expected.rows_of(number)].sum())
 
     def _keep_worst(self, expected: Expected, difference: Difference, first: int) -> None:
-        """The headline is about inputs as they were seen: a far input's difference is in units up to 1000 times larger."""
+        """The headline is about inputs as they were seen: a far input's is in units up to 1000 times larger."""
         far = torch.tensor(expected.far).repeat_interleave(torch.tensor(expected.rows)).unsqueeze(1)
         delta = difference.delta.masked_fill(far, 0.0)
         position = int(delta.argmax())
