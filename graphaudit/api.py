@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,36 +14,18 @@ from torch import nn
 
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
-from graphaudit.audit.subject import Refusal, Subject
-from graphaudit.capture import Blocker, Capture, EventKind, Observation, capture, observe
+from graphaudit.audit.subject import Subject
 from graphaudit.capture.control_flow import Bounds
-from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.eager import one_thread
-from graphaudit.equivalence.inputs import collect
-from graphaudit.equivalence.reference import Reference
-from graphaudit.equivalence.verdict import Claim, Verdict, weakest
 from graphaudit.errors import PolicyError
-from graphaudit.export.bundle import check_output, write_bundle
-from graphaudit.export.translate import ExportRefused, to_onnx
-from graphaudit.findings import Finding, merge
-from graphaudit.graphs.noise import bound, draws
+from graphaudit.export.bundle import check_output
+from graphaudit.findings import Finding
 from graphaudit.graphs.onnx_model import OnnxModel
-from graphaudit.graphs.program import Program
+from graphaudit.journey import Journey, Progress, blocking, refusal
 from graphaudit.policy import Policy
-from graphaudit.policy.isolation import Fingerprint
 from graphaudit.policy.probe import probe
-from graphaudit.registry import passes
-from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
-from graphaudit.rewrite.base import Level
-from graphaudit.rewrite.fixes import mark_fixed
-from graphaudit.rewrite.pipeline import Fix, PipelineResult, run_pipeline
+from graphaudit.results import CaptureSummary, PolicySummary, Report
 from graphaudit.rulebook import Rulebook, load_rulebook
-from graphaudit.runtimes import onnxruntime as ort
-
-Progress = Callable[[str], None]
-
-_OBSERVED_CALLS = 4  # the user's further inputs that eager is observed on
-_DECISIONS = ("if", "elif", "ifexp", "and", "or", "not", "call:max", "call:min")
 
 
 @one_thread()
@@ -70,7 +53,7 @@ def audit(
         subjects = [Subject(model=policy, rulebook=rulebook) for rulebook in rulebooks]
         journey = None
     else:
-        journey = _Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
+        journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
         subjects = [journey.exported(rulebook) for rulebook in rulebooks]
     say("checking")
     findings = examine(*subjects)
@@ -83,7 +66,7 @@ def audit(
         capture=journey.capture_summary() if journey else CaptureSummary(method="onnx"),
         targets=[r.target.name for r in rulebooks],
         findings=findings,
-        fit={r.target.name: not _blocking(findings, r.target.name) for r in rulebooks},
+        fit={r.target.name: not blocking(findings, r.target.name) for r in rulebooks},
         statement=_audit_statement(findings, rulebooks),
         seconds=time.perf_counter() - started,
     )
@@ -115,7 +98,7 @@ def rewrite(
     rulebook = load_rulebook(target)
     if output is not None:
         check_output(output)
-    journey = _Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
+    journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
     travelled = journey.travel(rulebook, count, seed)
     journey.fingerprint.verify()
     report = travelled.report(started)
@@ -123,182 +106,6 @@ def rewrite(
         say("writing the bundle")
         report.bundle = str(travelled.write(output, report, seed))
     return report
-
-
-class _Journey:
-    """One policy on its way: observed and captured once, for whichever targets follow."""
-
-    def __init__(self, policy: Policy, say: Progress) -> None:
-        self.policy = policy
-        self.say = say
-        self.fingerprint = Fingerprint(policy.module)
-        say("running the policy")
-        self.observation = observe(policy, _user_calls(policy))
-        say("capturing")
-        self.capture = _unwritten(self.observation) or capture(policy)
-        if self.capture.program is not None and _draws(self.capture.program):
-            self.observation.changes_with_seed = True
-        self._models: dict[int, OnnxModel | Refusal] = {}
-
-    def exported(self, rulebook: Rulebook) -> Subject:
-        """The policy as captured, with the ONNX model that it becomes at the target's opset, for an audit."""
-        subject = Subject(self.policy, self.observation, self.capture, rulebook=rulebook)
-        if self.capture.program is None:
-            return subject
-        opset = rulebook.target.opset
-        if opset not in self._models:
-            self.say(f"translating to ONNX opset {opset}")
-            self._models[opset] = _translated(self.capture.program, rulebook)
-        model = self._models[opset]
-        if isinstance(model, Refusal):
-            return Subject(self.policy, self.observation, self.capture, rulebook=rulebook, refusal=model)
-        return Subject(self.policy, self.observation, self.capture, model, rulebook)
-
-    def travel(self, rulebook: Rulebook, count: int, seed: int) -> _Travelled:
-        """Pass, check, pass, check, export, check, clean up, check. Stops where nothing could repair what was found."""
-        done = _Travelled(self, rulebook)
-        done.findings = examine(Subject(self.policy, self.observation, self.capture, rulebook=rulebook))
-        program = self.capture.program
-        repairable = {name for step in passes().values() for name in step.fixes}
-        blocking = _blocking(done.findings, rulebook.target.name)
-        if program is None or any(f.name not in repairable for f in blocking):
-            return done
-        self.say(f"comparing on {count} inputs")
-        done.reference = Reference(self.policy, collect(self.policy, count, seed))
-        done.run(program)
-        return done
-
-    def summary(self) -> PolicySummary:
-        """The policy in numbers."""
-        program, interface = self.capture.program, self.policy.interface
-        operators = [str(n.target) for n in program.graph.nodes if n.op == "call_function"] if program else []
-        return PolicySummary(
-            name=self.policy.name,
-            file=str(self.policy.file) if self.policy.file else None,
-            parameters=self.policy.parameter_count,
-            inputs=len(interface.inputs),
-            outputs=len(interface.outputs),
-            operators=len(set(operators)) if program else None,
-            nodes=len(operators) if program else None,
-        )
-
-    def capture_summary(self) -> CaptureSummary:
-        """How the graph was made, and how often eager decided on tensor values."""
-        return CaptureSummary(
-            method=self.capture.method,
-            branches=_places(self.observation, _DECISIONS),
-            loops=_places(self.observation, ("while", "for")),
-            seconds=self.capture.seconds,
-        )
-
-
-class _Travelled:
-    """What a rewrite has come to."""
-
-    def __init__(self, journey: _Journey, rulebook: Rulebook) -> None:
-        self._journey = journey
-        self._rulebook = rulebook
-        self._target = rulebook.target
-        self.reference: Reference | None = None
-        self.findings: list[Finding] = []
-        self._rows: list[PassRow] = []
-        self._fixes: list[Fix] = []
-        self._model: OnnxModel | None = None
-        self._claim = Claim.EQUIVALENT
-
-    def run(self, program: Program) -> None:
-        """The whole road from the captured program; what goes wrong on it is among `findings`."""
-        captured = self._row("capture", "fx", lambda: self._check_program("capture", program, Claim.EQUIVALENT))
-        refusal: Refusal | None = None
-        if captured:
-            program = self._passes(Level.FX, program, self._check_program).artifact
-            refusal = self._translate(program)
-        rows = tuple(self._rows)
-        self.findings += examine(Subject(model=self._model, rulebook=self._rulebook, refusal=refusal, rows=rows))
-        self.findings = merge(self.findings)
-        mark_fixed(self.findings, self._fixes)
-        self.findings = merge(self.findings)
-
-    def report(self, started: float) -> Report:
-        """The typed result; `bundle` is filled in by whoever writes it."""
-        name = self._target.name
-        fit = self._model is not None and not _blocking(self.findings, name)
-        verdicts = [row.verdict for row in self._rows if row.verdict is not None and not row.rolled_back]
-        certificate = None
-        if self.reference and fit:
-            conditions = self._journey.capture.conditions
-            certificate = certify(self._journey.policy, name, self.reference, verdicts, conditions)
-        return Report(
-            graphaudit_version=__version__,
-            command="rewrite",
-            policy=self._journey.summary(),
-            capture=self._journey.capture_summary(),
-            targets=[name],
-            findings=self.findings,
-            fit={name: fit},
-            passes=self._rows,
-            certificate=certificate,
-            statement=f"fit for {name}: {certificate.statement}" if certificate else _refusal(self.findings, name),
-            seconds=time.perf_counter() - started,
-        )
-
-    def write(self, output: str | Path, report: Report, seed: int) -> Path:
-        """The bundle of a policy that is fit."""
-        assert self._model is not None and self.reference is not None and report.certificate is not None
-        return write_bundle(
-            output,
-            model=self._model,
-            policy=self._journey.policy,
-            interface=self._journey.policy.interface,
-            reference=self.reference,
-            certificate=report.certificate,
-            report=report,
-            target=self._target,
-            seed=seed,
-        )
-
-    def _translate(self, program: Program) -> Refusal | None:
-        self._journey.say(f"translating to ONNX opset {self._target.opset}")
-        started = time.perf_counter()
-        model = _translated(program, self._rulebook)
-        if isinstance(model, Refusal):
-            return model
-        try:
-            held = self._row(
-                "export", "export", lambda: self._check_model("export", model, Claim.WHERE_FINITE), started
-            )
-        except ort.RuntimeRefused as error:
-            self._model = model
-            return Refusal("runtime", str(error))
-        self._model = self._passes(Level.ONNX, model, self._check_model).artifact if held else model
-        return None
-
-    def _passes(self, level: Level, artifact: Any, check: Callable[[str, Any, Claim], Verdict]) -> PipelineResult[Any]:
-        chosen = [p for p in passes().values() if p.level is level]
-        result = run_pipeline(
-            artifact, chosen, check=check, target=self._target, claim=self._claim, on_step=self._journey.say
-        )
-        self._rows += result.rows
-        self._claim = result.claim
-        self._fixes += result.fixes
-        return result
-
-    def _row(self, name: str, level: str, check: Callable[[], Verdict], started: float | None = None) -> bool:
-        begun = time.perf_counter() if started is None else started
-        verdict = check()
-        self._claim = weakest([self._claim, verdict.claim])
-        self._rows.append(
-            PassRow(name=name, level=level, changed=0, verdict=verdict, seconds=time.perf_counter() - begun)
-        )
-        return verdict.holds
-
-    def _check_program(self, step: str, program: Program, claims: Claim) -> Verdict:
-        assert self.reference is not None
-        return self.reference.check(step, program.runner(), claims)
-
-    def _check_model(self, step: str, model: OnnxModel, claims: Claim) -> Verdict:
-        assert self.reference is not None
-        return self.reference.check(step, ort.runner(model), claims)
 
 
 def _as_policy(
@@ -324,50 +131,11 @@ def _as_policy(
     return made
 
 
-def _translated(program: Program, rulebook: Rulebook) -> OnnxModel | Refusal:
-    try:
-        return to_onnx(program, rulebook.target)
-    except ExportRefused as refused:
-        return Refusal("export", refused.reason, tuple(refused.missing))
-
-
-def _unwritten(observation: Observation) -> Capture | None:
-    """A failed capture where forward writes to a parameter: torch.export crashes the process over `p.data.mul_(…)`."""
-    writes = observation.of(EventKind.WRITE_PARAMETER)
-    reason = "forward writes to the parameter {}, which a captured graph cannot follow"
-    return Capture(None, None, [Blocker(reason.format(e.detail), e.place) for e in writes]) if writes else None
-
-
-def _user_calls(policy: Policy) -> list[Sequence[Any]]:
-    return [policy.inputs(seed) for seed in range(_OBSERVED_CALLS)] if policy.inputs is not None else []
-
-
-def _draws(program: Program) -> bool:
-    """Whether the graph draws from PyTorch's own generator, and uses what it draws."""
-    return any(n.users and draws(n) and bound(n).get("generator") is None for n in program.graph.nodes)
-
-
-def _places(observation: Observation, statements: Sequence[str]) -> int:
-    kinds = (EventKind.BOOL, EventKind.ITEM, EventKind.TOLIST)
-    return len({e.place for e in observation.of(*kinds) if e.statement in statements})
-
-
-def _blocking(findings: Sequence[Finding], target: str) -> list[Finding]:
-    return [f for f in findings if f.blocks and f.target in (None, target)]
-
-
-def _refusal(findings: Sequence[Finding], target: str) -> str:
-    blocking = _blocking(findings, target)
-    lines = sorted({f"line {f.line}" for f in blocking if f.line is not None}, key=lambda s: int(s.split()[1]))
-    count = f"{len(blocking)} error{'' if len(blocking) == 1 else 's'}"
-    return f"not fit for {target}: {count}" + (f" ({', '.join(lines[:6])})" if lines else "")
-
-
 def _audit_statement(findings: Sequence[Finding], rulebooks: Sequence[Rulebook]) -> str:
     said = []
     for rulebook in rulebooks:
         name = rulebook.target.name
-        said.append(_refusal(findings, name) if _blocking(findings, name) else f"nothing stands against {name}")
+        said.append(refusal(findings, name) if blocking(findings, name) else f"nothing stands against {name}")
     return "; ".join(said)
 
 
@@ -376,19 +144,12 @@ def _summary_of_model(model: OnnxModel) -> PolicySummary:
     return PolicySummary(
         name=model.name,
         file=model.name,
-        parameters=sum(_size(t.dims) for t in graph.initializer),
+        parameters=sum(math.prod(t.dims) for t in graph.initializer),
         inputs=len(graph.input),
         outputs=len(graph.output),
         operators=len({(n.domain, n.op_type) for n in graph.node}),
         nodes=len(graph.node),
     )
-
-
-def _size(dims: Sequence[int]) -> int:
-    size = 1
-    for dim in dims:
-        size *= dim
-    return size
 
 
 def _silent(_: str) -> None:
