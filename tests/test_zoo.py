@@ -1,7 +1,6 @@
 """Policies of the libraries people use, from the module to the deployed bundle.
 
-What is deterministic and has no control flow on tensors becomes a bundle that gives eager's outputs on both targets;
-whatever is refused is refused at a line of the policy's own file.
+Every policy becomes a bundle that gives eager's outputs, the sampling ones from the same seed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ pytest.importorskip("stable_baselines3", reason="the zoo needs the `rl` extra")
 
 ZOO = Path(__file__).parent / "zoo"
 POLICIES = sorted(p.stem for p in ZOO.glob("[a-z]*.py"))
-TARGETS = ("onnxruntime", "ascend-310p")
+TARGETS = ("ascend-310p", pytest.param("onnxruntime", marks=pytest.mark.long))  # the stricter one in every run
 STEPS = 12  # inputs that the bundle is played on
 
 
@@ -43,17 +42,13 @@ def test_zoo(name: str, target: str, tmp_path: Path) -> None:
     report = graphaudit.rewrite(
         load_policy(f"{ZOO / name}.py:build"), target=target, output=tmp_path / "bundle", count=32
     )
-    if report.bundle is None:
-        assert source.EXPECT["random"] or name == "sb3c_recurrent_ppo", report.statement
-        errors = [f for f in report.findings if f.blocks]
-        assert errors and all(f.line is not None and str(f.file).endswith(f"{name}.py") for f in errors)
-        return
-    assert report.fit[target]
+    assert report.bundle is not None, report.statement
     deployed, eager = graphaudit.load(report.bundle), source.build()
-    if source.EXPECT["random"]:
-        return  # replayed draw by draw in tests/export
     for seed in range(100, 100 + STEPS):
         args = source.inputs(seed)
+        if source.EXPECT["random"]:
+            torch.manual_seed(seed)
+            deployed.seed(seed)
         with torch.no_grad():
             expected = leaves(eager(*clone_tensors(args)))
         for wanted, got in zip(expected, leaves(deployed(*args)), strict=True):

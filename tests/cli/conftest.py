@@ -46,7 +46,7 @@ def run(tmp_path: Path) -> Run:
         return subprocess.run(
             [sys.executable, "-m", "graphaudit", *arguments],
             cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+            env={**_environment(), **environment},
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -61,6 +61,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     """As `run`, in this process: for what needs no process of its own, which takes seconds to import torch."""
     (tmp_path / "walker.py").write_text(WALKER)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         capfd.readouterr()
@@ -69,3 +70,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         return subprocess.CompletedProcess(arguments, status, out, err)
 
     return command
+
+
+def _environment() -> dict[str, str]:
+    """This one's, with one thread, and without the width of whatever terminal the tests were started from."""
+    return {**{k: v for k, v in os.environ.items() if k != "COLUMNS"}, "OMP_NUM_THREADS": "1"}
