@@ -8,6 +8,7 @@ of clocks, and the module's attributes are compared before and after.
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +43,7 @@ def observe(policy: Policy, calls: Sequence[Sequence[Any]] = ()) -> Observation:
     importlib.import_module("torch._dynamo")  # torch imports it on first use; not while every call is watched
     policy.interface  # noqa: B018 - the first call makes the policy's own lazy imports
     observation = Observation(events=_inspect(policy.working.module))
-    with preserved_generators():
+    with preserved_generators(), _no_collections():
         for index, args in enumerate([policy.example_args, *calls]):
             try:
                 observation.events += _record(policy, args)
@@ -53,6 +54,19 @@ def observe(policy: Policy, calls: Sequence[Sequence[Any]] = ()) -> Observation:
         observation.changes_with_seed = _changes_with_seed(policy, bool(observation.of(*_DRAWS)))
         observation.changes_between_calls = _changes_between_calls(policy, calls)
     return observation
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """No garbage collection: its callbacks (test frameworks install some that read the clock) would look as if the
+    policy's current line had called them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _record(policy: Policy, args: Sequence[Any]) -> list[Event]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import cProfile
+import gc
+import time
 from pathlib import Path
 
 import numpy as np
@@ -85,3 +87,17 @@ def test_a_profiler_that_runs_goes_on_afterwards() -> None:
     sorted([3, 1, 2])
     profile.disable()
     assert any(entry.code == "<built-in method builtins.sorted>" for entry in profile.getstats())
+
+
+def test_what_runs_at_a_garbage_collection_is_no_part_of_the_policy() -> None:
+    def reads_the_clock(phase: str, info: dict[str, int]) -> None:
+        time.perf_counter()
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(reads_the_clock)
+    gc.set_threshold(1)
+    try:
+        assert observe(p.policy(p.clean)).events == []
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(reads_the_clock)
