@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import graphaudit
-from graphaudit.errors import PolicyError
+from graphaudit.errors import GuardError, PolicyError
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Fingerprint
 
@@ -156,6 +156,25 @@ def test_a_module_without_example_inputs_is_an_error() -> None:
         graphaudit.audit(nn.Linear(4, 2), torch.ones(2, 4))
     with pytest.raises(PolicyError, match="no values yet"):
         graphaudit.audit(nn.LazyLinear(2), (torch.ones(2, 4),))
+
+
+def halved(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    action = net(x)
+    while action.norm() > 1.0:
+        action = action * 0.5
+    return action
+
+
+def test_a_deployed_loop_that_would_outrun_its_bound_raises(tmp_path: Path) -> None:
+    actor = Actor(halved).eval()
+    report = graphaudit.rewrite(
+        actor, (OBS,), target="ascend-310p", output=tmp_path / "bundle", count=16, loop_bounds=[12]
+    )
+    assert report.bundle, report.statement
+    deployed = graphaudit.load(report.bundle)
+    torch.testing.assert_close(deployed(8 * OBS), halved(actor.net, 8 * OBS).detach())
+    with pytest.raises(GuardError, match="bound"):
+        deployed(1e6 * OBS)
 
 
 def test_subpackages_and_functions_share_their_names() -> None:
