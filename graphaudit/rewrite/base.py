@@ -63,6 +63,7 @@ class Pass(ABC, Generic[Artifact]):
     requires: ClassVar[tuple[str, ...]] = ()  # properties the graph must have
     ensures: ClassVar[tuple[str, ...]] = ()  # properties it has afterwards
     runs_after: ClassVar[tuple[str, ...]] = ()  # names of passes
+    runs_before: ClassVar[tuple[str, ...]] = ()  # names of passes, for a pass that those cannot know of
     claims: ClassVar[Claim] = Claim.EQUIVALENT  # the weakest verdict under which the result may be kept
 
     @abstractmethod

@@ -36,13 +36,19 @@ def insert_call(
 
 
 def insert_function(
-    successor: fx.Node, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+    successor: fx.Node,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    constants: Callable[[torch.Tensor, str], fx.Node] | None = None,
 ) -> Any:
     """Inline what `function` computes of `args` just before `successor`, on behalf of `successor`.
 
     `function` is written in torch as for eager; it is traced on the fake tensors of the nodes among `args`, so sizes
-    that vary stay symbols. It must not make tensors out of Python data. Returns the nodes of its result, in the
-    structure of its result.
+    that vary stay symbols. Tensors that it makes out of Python data are handed to `constants`, which returns their
+    nodes (`Program.add_constant`). Returns the nodes of its result, in the structure of its result. Raises ValueError
+    for such a tensor where there is no `constants`.
     """
     nodes, rebuild = _split(args, kwargs or {})
 
@@ -61,7 +67,9 @@ def insert_function(
             node.meta.update({key: successor.meta[key] for key in _INHERITED if key in successor.meta})
             copied[inner] = node
         elif inner.op == "get_attr":
-            raise ValueError(f"{function.__name__} makes a tensor out of Python data")
+            if constants is None:
+                raise ValueError(f"{function.__name__} makes a tensor out of Python data")
+            copied[inner] = constants(getattr(traced, str(inner.target)), "constant")
     return map_arg(traced.graph.output_node().args[0], copied.__getitem__)
 
 

@@ -30,13 +30,14 @@ class OperatorPass(Pass[Program]):
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:
         """Replace every call for which there is a replacement."""
         result = PassResult(artifact)
-        for node in list(self._calls(artifact)):
+        for node in list(self.calls(artifact)):
             site = Site(node.name, artifact.place(node))
             chosen = self.replacement(artifact, node, target)
             if isinstance(chosen, str):
                 result.left.append(Site(site.node, site.place, chosen))
             else:
-                _replace(node, insert_function(node, chosen, node.args, node.kwargs))
+                constants = artifact.add_constant if node.graph is artifact.graph else None
+                _replace(node, insert_function(node, chosen, node.args, node.kwargs, constants=constants))
                 result.rewritten.append(site)
         if result.changed:
             for module in artifact.exported.graph_module.modules():
@@ -46,7 +47,8 @@ class OperatorPass(Pass[Program]):
             artifact.finish()
         return result
 
-    def _calls(self, program: Program) -> Iterator[fx.Node]:
+    def calls(self, program: Program) -> Iterator[fx.Node]:
+        """The calls of `target_ops`, in the main graph and in its subgraphs."""
         for module in program.exported.graph_module.modules():
             for node in module.graph.nodes if isinstance(module, fx.GraphModule) else ():
                 if node.op == "call_function":

@@ -34,16 +34,18 @@ class PipelineResult(Generic[Artifact]):
 
 
 def order(passes: Iterable[Pass[Any] | type[Pass[Any]]]) -> list[Pass[Any]]:
-    """The passes so that each stands after those it `runs_after` and after all that ensure what it `requires`.
+    """The passes so that each stands after those it `runs_after`, before those it `runs_before`, and after all that
+    ensure what it `requires`.
 
-    Among passes that are free to stand anywhere, the name decides. Names in `runs_after` that are not among `passes`
-    are ignored. Raises RuleError for a cycle, and for a property that is required and ensured by no pass.
+    Among passes that are free to stand anywhere, the name decides. Names that are not among `passes` are ignored.
+    Raises RuleError for a cycle, and for a property that is required and ensured by no pass.
     """
     instances = [p() if isinstance(p, type) else p for p in passes]
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(p.name for p in instances)
     for late in instances:
         graph.add_edges_from((name, late.name) for name in late.runs_after if name in graph)
+        graph.add_edges_from((late.name, name) for name in late.runs_before if name in graph)
         for wanted in late.requires:
             sources = [p.name for p in instances if wanted in p.ensures and p is not late]
             if not sources:
@@ -60,7 +62,7 @@ def order(passes: Iterable[Pass[Any] | type[Pass[Any]]]) -> list[Pass[Any]]:
         cycle = cycle[first:] + cycle[:first]
         raise RuleError(
             f"these passes each have to run before the next: {' → '.join([*cycle, cycle[0]])}",
-            "Break the cycle in their runs_after, requires or ensures.",
+            "Break the cycle in their runs_after, runs_before, requires or ensures.",
         ) from None
     by_name = {p.name: p for p in instances}
     return [by_name[name] for name in names]

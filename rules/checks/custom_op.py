@@ -42,15 +42,10 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
+from graphaudit.graphs.namespaces import is_custom
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
-
-# Namespaces of torch's own operators, and the Python functions on sizes that torch.export leaves in graphs.
-_OWN = frozenset(
-    {"aten", "prims", "prim", "torch", "builtins", "operator", "math", "quantized", "quantized_decomposed"}
-    | {"higher_order", "profiler", "inductor", "onednn", "mkldnn", "symm_mem", "export"}
-)
 
 
 class CustomOp(Check):
@@ -62,6 +57,6 @@ class CustomOp(Check):
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Nodes of the captured graph whose operator is in nobody's namespace but the user's."""
         for node in subject.fx.nodes if subject.fx else ():
-            if node.domain not in _OWN:
+            if is_custom(node.domain):
                 message = f"{node.op} is a custom operator, opaque to the audit and unknown to targets"
                 yield self.finding(message, place=node.place, node=node.name)
