@@ -14,6 +14,7 @@ from torch.fx.proxy import TracerBase
 
 from graphaudit.capture.seeds import preserved_generators, seed_generators
 from graphaudit.graphs.places import is_engine
+from graphaudit.graphs.recurrent import whole_recurrent_layers
 from graphaudit.quiet import quiet
 
 _TRACE_ENTRY = "/torch/export/_trace.py"
@@ -26,6 +27,7 @@ def tracing(seed: int) -> Iterator[None]:
         stack.enter_context(preserved_generators())
         stack.enter_context(_unvalidated_distributions())
         stack.enter_context(_whole_stack_traces())
+        stack.enter_context(whole_recurrent_layers())
         # Draws that nothing reads stay in the graph: those after them would be others without them.
         stack.enter_context(torch._inductor.config.patch(fallback_random=True))
         stack.enter_context(quiet())

@@ -16,6 +16,7 @@ from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.places import place_in_trace
 from graphaudit.graphs.program import Program
+from graphaudit.graphs.recurrent import whole_recurrent_layers
 from graphaudit.interface import Interface, Slot
 from graphaudit.quiet import quiet
 from graphaudit.rulebook.target import Target
@@ -49,7 +50,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     the graph does not use is still an input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
     """
     _refuse_complex(program.interface)
-    with quiet():
+    with quiet(), whole_recurrent_layers():
         model = _translate(program, target.opset)
         _check_interface(model, program)
         if model.functions:
