@@ -25,6 +25,7 @@ from graphaudit.journey import Journey, Progress, blocking, refusal
 from graphaudit.policy import Policy
 from graphaudit.policy.probe import probe
 from graphaudit.results import CaptureSummary, PolicySummary, Report
+from graphaudit.rewrite.manager import PassManager
 from graphaudit.rulebook import Rulebook, load_rulebook
 
 
@@ -85,21 +86,23 @@ def rewrite(
     dynamic_shapes: Sequence[Any] | None = None,
     reference: nn.Module | None = None,
     loop_bounds: Sequence[str | int] = (),
+    manager: PassManager | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Rewrite a policy for a target, check every step against its eager module, and write a bundle to `output`.
 
-    `count` inputs are compared, drawn from `seed` as far as the user gives none. The other arguments are those of
-    `audit`. Without `output` everything is done but writing. `report.bundle` is None where the answer is no; the
+    `count` inputs are compared, drawn from `seed` as far as the user gives none. `manager` says which passes run and
+    what happens when one diverges (default: `PassManager.of()`). The other arguments are those of `audit`. Without `output` everything is done but writing. `report.bundle` is None where the answer is no; the
     findings say why. Raises GraphAuditError where there is no answer.
     """
     started = time.perf_counter()
     say = progress or _silent
     rulebook = load_rulebook(target)
+    manager = manager or PassManager.of()
     if output is not None:
         check_output(output)
     journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
-    travelled = journey.travel(rulebook, count, seed)
+    travelled = journey.travel(rulebook, count, seed, manager)
     journey.fingerprint.verify()
     report = travelled.report(started)
     if report.fit[target] and output is not None:

@@ -8,6 +8,7 @@ sentence or two, and the command line turns it into exit status 2 without a trac
     ├── ModelError         a model file cannot be read
     ├── TargetError        no such target
     ├── RuleError          a rule file is not valid
+    ├── PassError          a pass or an option of a pass that was asked for does not exist
     ├── OutputError        the bundle cannot be written where it was asked for
     ├── BundleError        a folder is not a bundle, or its files do not match its manifest
     ├── GuardError         a deployed policy left the conditions under which its certificate holds
@@ -40,6 +41,10 @@ class TargetError(GraphAuditError):
 
 class RuleError(GraphAuditError):
     """A rule file does not follow the schema."""
+
+
+class PassError(GraphAuditError):
+    """There is no pass of that name, or it does not take that option or value."""
 
 
 class OutputError(GraphAuditError):

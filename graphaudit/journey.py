@@ -23,11 +23,11 @@ from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Fingerprint
-from graphaudit.registry import passes
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level
 from graphaudit.rewrite.fixes import mark_fixed
-from graphaudit.rewrite.pipeline import Fix, PipelineResult, run_pipeline
+from graphaudit.rewrite.manager import PassManager
+from graphaudit.rewrite.pipeline import Fix, PipelineResult
 from graphaudit.rulebook import Rulebook
 from graphaudit.runtimes import onnxruntime as ort
 
@@ -66,12 +66,12 @@ class Journey:
             return Subject(self.policy, self.observation, self.capture, rulebook=rulebook, refusal=model)
         return Subject(self.policy, self.observation, self.capture, model, rulebook)
 
-    def travel(self, rulebook: Rulebook, count: int, seed: int) -> Rewriting:
+    def travel(self, rulebook: Rulebook, count: int, seed: int, manager: PassManager) -> Rewriting:
         """Pass, check, pass, check, export, check, clean up, check. Stops where nothing could repair what was found."""
-        done = Rewriting(self, rulebook)
+        done = Rewriting(self, rulebook, manager)
         done.findings = examine(Subject(self.policy, self.observation, self.capture, rulebook=rulebook))
         program = self.capture.program
-        repairable = {name for step in passes().values() for name in step.fixes}
+        repairable = {name for step in manager.pipeline for name in step.fixes}
         stopping = blocking(done.findings, rulebook.target.name)
         if program is None or any(f.name not in repairable for f in stopping):
             return done
@@ -107,9 +107,10 @@ class Journey:
 class Rewriting:
     """What a rewrite has come to."""
 
-    def __init__(self, journey: Journey, rulebook: Rulebook) -> None:
+    def __init__(self, journey: Journey, rulebook: Rulebook, manager: PassManager) -> None:
         self._journey = journey
         self._rulebook = rulebook
+        self._manager = manager
         self._target = rulebook.target
         self.reference: Reference | None = None
         self.findings: list[Finding] = []
@@ -123,8 +124,8 @@ class Rewriting:
         captured = self._row("capture", "fx", lambda: self._check_program("capture", program, Claim.EQUIVALENT))
         lost: Refusal | None = None
         if captured:
-            program = self._passes(Level.FX, program, self._check_program).artifact
-            lost = self._translate(program)
+            passed = self._passes(Level.FX, program, self._check_program)
+            lost = self._translate(passed.artifact) if not passed.stopped else None
         rows = tuple(self._rows)
         self.findings += examine(Subject(model=self._model, rulebook=self._rulebook, refusal=lost, rows=rows))
         self.findings = merge(self.findings)
@@ -182,13 +183,16 @@ class Rewriting:
         except ort.RuntimeRefused as error:
             self._model = model
             return Refusal("runtime", str(error))
-        self._model = self._passes(Level.ONNX, model, self._check_model).artifact if held else model
+        if not held:
+            self._model = model
+            return None
+        passed = self._passes(Level.ONNX, model, self._check_model)
+        self._model = None if passed.stopped else passed.artifact
         return None
 
     def _passes(self, level: Level, artifact: Any, check: Callable[[str, Any, Claim], Verdict]) -> PipelineResult[Any]:
-        chosen = [p for p in passes().values() if p.level is level]
-        result = run_pipeline(
-            artifact, chosen, check=check, target=self._target, claim=self._claim, on_step=self._journey.say
+        result = self._manager.run(
+            level, artifact, check=check, target=self._target, claim=self._claim, on_step=self._journey.say
         )
         self._rows += result.rows
         self._claim = result.claim

@@ -9,7 +9,7 @@
 - Nothing else reads the value between the two layers.
 - A linear layer meets a batch norm only on inputs of rank 2, where both mean the same dimension by channel.
 - A convolution after a batch norm stays as it is: its padding is zero before the norm, not after it.
-- Left alone where folding amplifies rounding: (|W| + |b| + |mean|) / sqrt(var + eps) above 4096 in some channel, |W|
+- Left alone where folding amplifies rounding: (|W| + |b| + |mean|) / sqrt(var + eps) above `max_amplification` (4096) in some channel, |W|
   the Euclidean norm of its weights (1 for folding forwards). A running variance near zero gives such numbers.
 
 The new weights are computed in float64 and rounded once. The results differ from the original by rounding.
@@ -18,13 +18,15 @@ The new weights are computed in float64 and rounded once. The results differ fro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from msgspec import Meta
 from torch import fx
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
 from graphaudit.rewrite.edit import insert_call, replace_node
 from graphaudit.rulebook.target import Target
 
@@ -38,7 +40,12 @@ _CONVS = tuple(
 _TRANSPOSED = (_aten.conv_transpose1d.default, _aten.conv_transpose2d.input, _aten.conv_transpose3d.input)
 # The position of `groups`, where it is not the default, among the arguments of a convolution.
 _GROUPS = {_CONVOLUTION: 8, **dict.fromkeys(_CONVS, 6), **dict.fromkeys(_TRANSPOSED, 6)}
-_MAX_AMPLIFICATION = 4096.0
+
+
+class FoldBatchNormOptions(PassOptions):
+    """`max_amplification`: fold only where rounding grows by at most this factor."""
+
+    max_amplification: Annotated[float, Meta(gt=0)] = 4096.0
 
 
 class FoldBatchNorm(Pass[Program]):
@@ -49,13 +56,14 @@ class FoldBatchNorm(Pass[Program]):
     target_ops = frozenset({"aten._native_batch_norm_legit_no_training"})
     runs_after = ("remove_inference_noops",)
     claims = Claim.EQUIVALENT
+    Options = FoldBatchNormOptions
 
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:
         """Fold each batch norm backwards if possible, else forwards, else say why not."""
         result = PassResult(artifact)
         for node in artifact.graph.find_nodes(op="call_function", target=_NORM):
             site = Site(node.name, artifact.place(node))
-            reason = _fold(artifact, node)
+            reason = _fold(artifact, node, self.options.max_amplification)
             if reason:
                 result.left.append(Site(site.node, site.place, reason))
             else:
@@ -83,7 +91,7 @@ class _Norm:
         return self.beta - self.mean * self.scale
 
 
-def _fold(program: Program, node: fx.Node) -> str:
+def _fold(program: Program, node: fx.Node, limit: float) -> str:
     """Fold the batch norm `node`; empty, or why that cannot be done."""
     norm = _read_norm(program, node)
     if isinstance(norm, str):
@@ -93,16 +101,16 @@ def _fold(program: Program, node: fx.Node) -> str:
         return "its batch statistics are read as well as its result"
     source, result = node.args[0], results[0]
     assert isinstance(source, fx.Node)
-    why_not_backwards = _fold_backwards(program, source, result, norm)
+    why_not_backwards = _fold_backwards(program, source, result, norm, limit)
     if not why_not_backwards:
         return ""
     readers = list(result.users)
     if len(readers) == 1 and readers[0].target is _LINEAR and readers[0].args[0] is result:
-        return _fold_forwards(program, source, readers[0], norm)
+        return _fold_forwards(program, source, readers[0], norm, limit)
     return why_not_backwards
 
 
-def _fold_backwards(program: Program, layer: fx.Node, result: fx.Node, norm: _Norm) -> str:
+def _fold_backwards(program: Program, layer: fx.Node, result: fx.Node, norm: _Norm, limit: float) -> str:
     if layer.op != "call_function" or layer.target not in (_LINEAR, *_GROUPS):
         return "it stands neither after a linear layer or convolution nor before a linear layer"
     if len(layer.users) != 1:
@@ -116,14 +124,14 @@ def _fold_backwards(program: Program, layer: fx.Node, result: fx.Node, norm: _No
     weight, bias = parameters
     rows = _channels_first(layer, weight)
     size = rows.flatten(1).norm(dim=1) + bias.abs() + norm.mean.abs()
-    if float((size / norm.deviation).max()) > _MAX_AMPLIFICATION:
+    if float((size / norm.deviation).max()) > limit:
         return _amplifies(size / norm.deviation)
     scaled = rows * norm.scale.view(-1, *(1,) * (rows.dim() - 1))
     new_bias = (bias - norm.mean) * norm.scale + norm.beta
     return _replace(program, layer, result, layer.args[0], _channels_back(layer, scaled, weight), new_bias)
 
 
-def _fold_forwards(program: Program, source: fx.Node, linear: fx.Node, norm: _Norm) -> str:
+def _fold_forwards(program: Program, source: fx.Node, linear: fx.Node, norm: _Norm, limit: float) -> str:
     rank = source.meta["val"].dim()
     if rank != 2:
         return f"its input has rank {rank}: its channels are not the features of {linear.name}"
@@ -132,7 +140,7 @@ def _fold_forwards(program: Program, source: fx.Node, linear: fx.Node, norm: _No
         return parameters
     weight, bias = parameters
     amplification = (1 + norm.mean.abs()) / norm.deviation
-    if float(amplification.max()) > _MAX_AMPLIFICATION:
+    if float(amplification.max()) > limit:
         return _amplifies(amplification)
     return _replace(program, linear, linear, source, weight * norm.scale, bias + weight @ norm.shift)
 

@@ -8,7 +8,7 @@
   argmax(sigmoid(x)) → argmax(x) finds a winner where sigmoid has saturated and eager takes the first.
 - Not for graphs that draw random numbers: onnxsim merges two draws of the same shape into one.
 - Not for weights over 2 GB, which onnxsim cannot take in memory.
-- Constants over 1 MB are not folded, so that the model does not grow by tensors that are cheap to compute.
+- Constants over `largest_constant` (1 MB) are not folded, so that the model does not grow by tensors that are cheap to compute.
 - Where onnxsim fails, or returns other inputs or outputs than it was given, the graph stays as it was, with the reason.
 
 Names, order, types and shapes of inputs and outputs stay exactly as they are.
@@ -18,13 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Annotated
 
 import onnx
+from msgspec import Meta
 
 from graphaudit.graphs.onnx_files import WEIGHTS_LIMIT, weight_bytes
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.quiet import quiet
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
 from graphaudit.rulebook.target import Target
 
 _RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
@@ -35,7 +37,14 @@ _SKIPPED = [
     "fuse_matmul_add_bias_into_gemm",
     "fuse_matmul_add_bias_into_gemm_batched",
 ]
-_ROUNDS = 4  # onnxsim iterates by itself; a second round rarely finds anything
+
+
+class SimplifyOnnxOptions(PassOptions):
+    """`rounds`: run onnxsim at most so often; it iterates by itself, and a second round rarely finds anything.
+    `largest_constant`: in bytes, with KB, MB or GB."""
+
+    rounds: Annotated[int, Meta(ge=1)] = 4
+    largest_constant: Annotated[str, Meta(pattern=r"^\d+(KB|MB|GB)?$")] = "1MB"
 
 
 class SimplifyOnnx(Pass[OnnxModel]):
@@ -44,6 +53,7 @@ class SimplifyOnnx(Pass[OnnxModel]):
     name = "simplify_onnx"
     level = Level.ONNX
     runs_after = ("clean_onnx_graph",)
+    Options = SimplifyOnnxOptions
 
     def run(self, artifact: OnnxModel, target: Target) -> PassResult[OnnxModel]:
         """Return a simplified model, or `artifact` itself where there is nothing to simplify."""
@@ -52,8 +62,8 @@ class SimplifyOnnx(Pass[OnnxModel]):
         if reason:
             return PassResult(artifact, left=[Site(before.graph.name, reason=reason)])
         after = before
-        for _ in range(_ROUNDS):
-            simplified, reason = _simplify(after)
+        for _ in range(self.options.rounds):
+            simplified, reason = _simplify(after, self.options.largest_constant)
             if simplified is None:
                 return PassResult(artifact, left=[Site(before.graph.name, reason=reason)])
             stable = _same(after.graph, simplified.graph)
@@ -76,13 +86,13 @@ def _unsuitable(proto: onnx.ModelProto) -> str:
     return ""
 
 
-def _simplify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto | None, str]:
+def _simplify(proto: onnx.ModelProto, largest: str) -> tuple[onnx.ModelProto | None, str]:
     """One run of onnxsim, or None and the reason why its result cannot be used."""
     import onnxsim  # here, because it takes most of a second
 
     try:
         with quiet(native=True):
-            simplified, ok = onnxsim.simplify(proto, skipped_optimizers=list(_SKIPPED), tensor_size_threshold="1MB")
+            simplified, ok = onnxsim.simplify(proto, skipped_optimizers=list(_SKIPPED), tensor_size_threshold=largest)
     except Exception as error:  # onnxsim and its C++ core raise errors of every kind
         return None, f"onnxsim failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
     if not ok:

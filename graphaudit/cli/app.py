@@ -9,8 +9,9 @@ from cyclopts import App, Parameter
 
 from graphaudit import __version__
 from graphaudit.cli import rulebook, streams
-from graphaudit.cli.options import FailOn, Flag, Output, PolicyOptions
-from graphaudit.errors import PolicyError
+from graphaudit.cli.options import FailOn, Flag, Output, PipelineOptions, PolicyOptions
+from graphaudit.cli.passes import manager, passes
+from graphaudit.errors import PassError, PolicyError
 from graphaudit.text import one_line
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 # Both are frozen; a default in a signature is made once.
 OUTPUT = Output()
 POLICY_OPTIONS = PolicyOptions()
+PIPELINE_OPTIONS = PipelineOptions()
 
 EPILOGUE = (
     "POLICY is path/to/file.py:NAME or package.module:NAME (a function without arguments that returns an nn.Module, "
@@ -41,7 +43,7 @@ def build_app() -> App:
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative=""),
     )
-    for command in (audit, rewrite, verify, explain, targets):
+    for command in (audit, rewrite, verify, explain, targets, passes):
         app.command(command)
     app.command(rulebook.rulebook_app())
     return app
@@ -92,6 +94,7 @@ def rewrite(
     seed: int = 0,
     verbose: Flag = False,
     options: PolicyOptions = POLICY_OPTIONS,
+    pipeline: PipelineOptions = PIPELINE_OPTIONS,
     output: Output = OUTPUT,
 ) -> int:
     """Rewrite a policy for a target, check every step against it, and write a bundle.
@@ -111,6 +114,8 @@ def rewrite(
     verbose
         Show every pass, note and repaired finding in full.
     """
+    if pipeline.bisect_limit is not None and pipeline.bisect_limit < 0:
+        raise PassError(f"--bisect-limit {pipeline.bisect_limit} is no number of passes", "Give 0 or more.")
     if inputs < 1:
         raise PolicyError(f"--inputs {inputs} leaves nothing to check on", "Give a positive number.")
     if policy.lower().endswith(".onnx"):
@@ -119,6 +124,7 @@ def rewrite(
         )
     with streams.working(debug=output.debug) as progress:
         _prepare([target], progress, output_folder)
+        chosen = manager(pipeline)
         subject = _load(policy, options, progress)
         from graphaudit.api import rewrite as run_rewrite
 
@@ -129,9 +135,14 @@ def rewrite(
             count=inputs,
             seed=seed,
             loop_bounds=options.loop_bound,
+            manager=chosen,
             progress=progress,
         )
     _print(report, output, verbose)
+    if pipeline.time_passes and not output.is_json:
+        from graphaudit.report.passes import print_times
+
+        print_times(report.passes, streams.console())
     return int(report.bundle is None or not all(report.fit.values()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -29,6 +30,13 @@ class FailOn(StrEnum):
     def severity(self) -> Severity | None:
         """The threshold; None for never."""
         return None if self is FailOn.NEVER else Severity(self.value)
+
+
+class OnDivergence(StrEnum):
+    """What becomes of a pass whose result differs from the policy."""
+
+    ROLLBACK = "rollback"
+    STOP = "stop"
 
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -86,3 +94,40 @@ class PolicyOptions:
     dynamic_shapes: str | None = None
     reference: str | None = None
     loop_bound: Annotated[tuple[str, ...], Parameter(name="--loop-bound", negative="")] = ()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PipelineOptions:
+    """Which passes run, and what is shown of them.
+
+    Parameters
+    ----------
+    passes
+        The passes to run, with options, as in fold_batch_norm,simplify_onnx(rounds=2) (default: the default pipeline).
+    skip
+        Passes not to run, separated by commas; may be given several times.
+    on_divergence
+        rollback: a pass that diverges leaves no trace and the rest goes on; stop: the rewrite ends there.
+    bisect_limit
+        Run only the first N passes of the pipeline.
+    print_after
+        Show the graph after this pass (all: after each that changed something) on standard error; may be given again.
+    dump_dir
+        Write the graph before and after each pass, and the difference, to this folder.
+    time_passes
+        Show where the time went, pass by pass.
+    """
+
+    passes: str | None = None
+    skip: Annotated[tuple[str, ...], Parameter(name="--skip", negative="")] = ()
+    on_divergence: OnDivergence = OnDivergence.ROLLBACK
+    bisect_limit: int | None = None
+    print_after: Annotated[tuple[str, ...], Parameter(name="--print-after", negative="")] = ()
+    dump_dir: Path | None = None
+    time_passes: Flag = False
+
+    @property
+    def skipped(self) -> list[str]:
+        """The names behind all `--skip`."""
+        return [name.strip() for text in self.skip for name in text.split(",") if name.strip()]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from graphaudit.report.layout import columns, hanging, text
+from graphaudit.report.layout import columns, hanging, print_lines, text
 from graphaudit.results import LeftAlone, PassRow
 from graphaudit.text import counted, shown_path
 
@@ -29,6 +29,20 @@ def pass_rows(console: Console, rows: Sequence[PassRow], verbose: bool) -> Itera
     if idle:
         others = "other pass" if shown else "pass"
         yield Text(f"{counted(idle, others, others + 'es')} had nothing to do", "dim")
+
+
+def print_times(rows: Sequence[PassRow], console: Console) -> None:
+    """Where the time went: rewriting and checking of each step, the longest first, with its share of all."""
+    total = sum(row.seconds for row in rows)
+    titles = [Text(title, "bold") for title in ("pass", "rewriting", "checking", "share")]
+    cells = []
+    for row in sorted(rows, key=lambda r: -r.seconds):
+        checking = row.verdict.seconds if row.verdict else 0.0
+        share = row.seconds / total if total else 0.0
+        cells.append(
+            [text(row.name), *map(text, (duration(row.seconds - checking), duration(checking), f"{share:.0%}"))]
+        )
+    print_lines(console, [*columns([titles, *cells]), text(f"{duration(total)} in all")])
 
 
 def difference(value: float) -> str:

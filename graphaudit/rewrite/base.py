@@ -12,7 +12,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.findings import Place
@@ -53,8 +55,12 @@ class PassResult(Generic[Artifact]):
         return bool(self.rewritten)
 
 
+class PassOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a user may set of a pass: typed fields with defaults, limits as `Annotated[int, msgspec.Meta(ge=1)]`."""
+
+
 class Pass(ABC, Generic[Artifact]):
-    """One rewrite of an FX program or of an ONNX model."""
+    """One rewrite of an FX program or of an ONNX model. `options` is an instance of its `Options`."""
 
     name: ClassVar[str]
     level: ClassVar[Level]
@@ -65,6 +71,12 @@ class Pass(ABC, Generic[Artifact]):
     runs_after: ClassVar[tuple[str, ...]] = ()  # names of passes
     runs_before: ClassVar[tuple[str, ...]] = ()  # names of passes, for a pass that those cannot know of
     claims: ClassVar[Claim] = Claim.EQUIVALENT  # the weakest verdict under which the result may be kept
+
+    default: ClassVar[bool] = True  # whether it runs without being asked for
+    Options: ClassVar[type[PassOptions]] = PassOptions
+
+    def __init__(self, options: PassOptions | None = None) -> None:
+        self.options: Any = options if options is not None else self.Options()
 
     @abstractmethod
     def run(self, artifact: Artifact, target: Target) -> PassResult[Artifact]:

@@ -7,9 +7,9 @@ otherwise the artifact from before goes on to the next pass, and the row of the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 import networkx as nx
 
@@ -23,14 +23,25 @@ from graphaudit.rulebook.target import Target
 Fix = tuple[str, tuple[str, ...], Site]  # name of the pass, names of the findings that it fixes, where
 
 
+class Instrument(Protocol):
+    """Looks on as passes run; changes nothing."""
+
+    def after(self, step: Pass[Any], before: Any, result: PassResult[Any] | None, row: PassRow, /) -> None:
+        """`step` was run on `before` and made `result` (None: it raised); `row` says what became of it."""
+
+
 @dataclass
 class PipelineResult(Generic[Artifact]):
-    """The artifact after all passes that held, what holds for it, a row for each pass, and what they fixed."""
+    """The artifact after all passes that held, what holds for it, a row for each pass, and what they fixed.
+
+    `stopped` says that a pass diverged and the passes after it were not run.
+    """
 
     artifact: Artifact
     claim: Claim = Claim.EQUIVALENT
     rows: list[PassRow] = field(default_factory=list)
     fixes: list[Fix] = field(default_factory=list)
+    stopped: bool = False
 
 
 def order(passes: Iterable[Pass[Any] | type[Pass[Any]]]) -> list[Pass[Any]]:
@@ -76,30 +87,40 @@ def run_pipeline(
     target: Target,
     claim: Claim = Claim.EQUIVALENT,
     on_step: Callable[[str], None] | None = None,
+    omitted: Mapping[str, str] | None = None,
+    stop: bool = False,
+    instruments: Sequence[Instrument] = (),
 ) -> PipelineResult[Artifact]:
     """Run `passes` in their `order` on `artifact`, which is left as it is.
 
     `check(step, artifact, claims)` compares a changed artifact with the user's eager module; `on_step` is told the
     name of each pass before it runs. `claim` is what holds for `artifact` itself: every later step is compared with
-    eager as well, so no step can claim more than the steps before it.
+    eager as well, so no step can claim more than the steps before it. Passes that are `omitted`, each for a reason,
+    are not run. With `stop`, the first pass that diverges is the last that runs.
     """
     result = PipelineResult(artifact, claim=claim)
     ensured: set[str] = set()
     for step in order(passes):
+        reason = (omitted or {}).get(step.name) or _why_impossible(step, ensured)
+        if reason:
+            left = [LeftAlone(node="", reason=reason)]
+            result.rows.append(PassRow(name=step.name, level=step.level, changed=0, left=left))
+            continue
         if on_step is not None:
             on_step(step.name)
-        start = time.perf_counter()
-        missing = [p for p in step.requires if p not in ensured]
-        if missing:
-            reason = f"the graph lacks {', '.join(missing)}: the pass that ensures it was rolled back"
-            row = PassRow(name=step.name, level=step.level, changed=0, left=[LeftAlone(node="", reason=reason)])
-        else:
-            row = _run_step(result, step, check, target)
-        row.seconds = time.perf_counter() - start
+        row = _run_step(result, step, check, target, instruments)
         result.rows.append(row)
-        if not row.rolled_back and not missing:
+        if row.verdict is None or row.verdict.holds:
             ensured.update(step.ensures)
+        elif stop:
+            row.rolled_back, result.stopped = False, True
+            break
     return result
+
+
+def _why_impossible(step: Pass[Any], ensured: set[str]) -> str:
+    missing = [p for p in step.requires if p not in ensured]
+    return f"the graph lacks {', '.join(missing)}: the pass that ensures it was rolled back" if missing else ""
 
 
 def _run_step(
@@ -107,26 +128,31 @@ def _run_step(
     step: Pass[Artifact],
     check: Callable[[str, Artifact, Claim], Verdict],
     target: Target,
+    instruments: Sequence[Instrument],
 ) -> PassRow:
     """One pass and its check; a step that holds becomes the artifact of `result`."""
+    started = time.perf_counter()
+    before, outcome = result.artifact, None
     row = PassRow(name=step.name, level=step.level, changed=0)
-    if step.target_ops and not has_any(result.artifact, step.target_ops):
+    if step.target_ops and not has_any(before, step.target_ops):
         return row
     try:
-        outcome = step.run(result.artifact.copy(), target)
+        outcome = step.run(before.copy(), target)
         row.changed = len(outcome.rewritten)
         row.left = [LeftAlone(node=s.node, reason=s.reason, place=s.place) for s in outcome.left]
-        if not outcome.changed:
-            return row
-        row.verdict = _judge(step, result, outcome, check)
+        if outcome.changed:
+            row.verdict = _judge(step, result, outcome, check)
     except Exception as error:  # passes are contributors' code: whatever one raises, the policy goes on without it
         row.verdict = _diverged(step, f"{type(error).__name__}: {_first_line(error)}")
-    if row.verdict.holds:
+    if row.verdict is not None and not row.verdict.holds:
+        row.rolled_back = True
+    elif row.verdict is not None and outcome is not None:
         result.artifact = outcome.artifact
         result.claim = weakest([result.claim, row.verdict.claim])
         result.fixes.extend((step.name, step.fixes, site) for site in outcome.rewritten)
-    else:
-        row.rolled_back = True
+    row.seconds = time.perf_counter() - started
+    for instrument in instruments:
+        instrument.after(step, before, outcome, row)
     return row
 
 
