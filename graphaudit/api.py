@@ -92,7 +92,8 @@ def rewrite(
     """Rewrite a policy for a target, check every step against its eager module, and write a bundle to `output`.
 
     `count` inputs are compared, drawn from `seed` as far as the user gives none. `manager` says which passes run and
-    what happens when one diverges (default: `PassManager.of()`). The other arguments are those of `audit`. Without `output` everything is done but writing. `report.bundle` is None where the answer is no; the
+    what happens when one diverges (default: `PassManager.of()`). The other arguments are those of `audit`. Without
+    `output` everything is done but writing. `report.bundle` is None where the answer is no; the
     findings say why. Raises GraphAuditError where there is no answer.
     """
     started = time.perf_counter()

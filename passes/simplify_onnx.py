@@ -8,7 +8,8 @@
   argmax(sigmoid(x)) → argmax(x) finds a winner where sigmoid has saturated and eager takes the first.
 - Not for graphs that draw random numbers: onnxsim merges two draws of the same shape into one.
 - Not for weights over 2 GB, which onnxsim cannot take in memory.
-- Constants over `largest_constant` (1 MB) are not folded, so that the model does not grow by tensors that are cheap to compute.
+- Constants over `largest_constant` (1 MB) are not folded, so that the model does not grow by tensors that are cheap to
+  compute.
 - Where onnxsim fails, or returns other inputs or outputs than it was given, the graph stays as it was, with the reason.
 
 Names, order, types and shapes of inputs and outputs stay exactly as they are.

@@ -24,8 +24,8 @@ ALLOWED = {
     "rewrite": {"equivalence", "graphs", "rulebook"},
     "export": {"equivalence", "graphs", "policy", "rulebook", "runtimes"},
     "audit": {"capture", "export", "graphs", "policy", "rulebook"},
-    "report": {"audit", "export", "rulebook"},
-    "cli": {"export", "graphs", "policy", "report", "rulebook"},
+    "report": {"audit", "export", "rewrite", "rulebook"},
+    "cli": {"export", "graphs", "policy", "report", "rewrite", "rulebook"},
     "passes": {"graphs", "rewrite", "rulebook", "equivalence"},
 }
 

@@ -68,9 +68,8 @@ def _value(node: ast.expr, text: str) -> Any:
 
 
 def _unreadable(text: str) -> PassError:
-    return PassError(
-        f"{one_line(text)!r} is no list of passes", "Write it as in: fold_batch_norm,simplify_onnx(rounds=2)"
-    )
+    example = "fold_batch_norm,simplify_onnx(rounds=2)"
+    return PassError(f"{one_line(text)!r} is no list of passes", f"Write it as in: {example}")
 
 
 def _instance(cls: type[Pass[Any]], given: dict[str, Any]) -> Pass[Any]:
