@@ -17,7 +17,7 @@ from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Subject
 from graphaudit.capture.control_flow import Bounds
 from graphaudit.equivalence.eager import one_thread
-from graphaudit.errors import PolicyError
+from graphaudit.errors import PolicyError, TargetError
 from graphaudit.export.bundle import check_output
 from graphaudit.findings import Finding
 from graphaudit.graphs.onnx_model import OnnxModel
@@ -51,6 +51,7 @@ def audit(
     say = progress or _silent
     rulebooks = [load_rulebook(name) for name in ([target] if isinstance(target, str) else target)]
     if isinstance(policy, OnnxModel):
+        _refuse_fx_targets(rulebooks, policy)
         subjects = [Subject(model=policy, rulebook=rulebook) for rulebook in rulebooks]
         journey = None
     else:
@@ -100,6 +101,11 @@ def rewrite(
     say = progress or _silent
     rulebook = load_rulebook(target)
     manager = manager or PassManager.of()
+    if rulebook.target.graph == "fx":
+        raise TargetError(
+            f"there is no rewrite for {target}, only an audit: it takes no model file that a bundle could hold",
+            f"Run `graphaudit audit --target {target}`, or rewrite for a target that takes ONNX.",
+        )
     if output is not None:
         check_output(output)
     journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
@@ -110,6 +116,14 @@ def rewrite(
         say("writing the bundle")
         report.bundle = str(travelled.write(output, report, seed))
     return report
+
+
+def _refuse_fx_targets(rulebooks: Sequence[Rulebook], model: OnnxModel) -> None:
+    for name in (r.target.name for r in rulebooks if r.target.graph == "fx"):
+        raise TargetError(
+            f"{name} takes graphs of ATen ops, and {model.name} is an ONNX model",
+            "Name the policy it was made of, or a target that takes ONNX.",
+        )
 
 
 def _as_policy(

@@ -53,9 +53,9 @@ class Journey:
         self._models: dict[int, OnnxModel | Refusal] = {}
 
     def exported(self, rulebook: Rulebook) -> Subject:
-        """The policy as captured, with the ONNX model that it becomes at the target's opset, for an audit."""
+        """The policy as captured, for an audit; with the ONNX model that it becomes, where the target takes one."""
         subject = Subject(self.policy, self.observation, self.capture, rulebook=rulebook)
-        if self.capture.program is None:
+        if self.capture.program is None or rulebook.target.graph == "fx":
             return subject
         opset = rulebook.target.opset
         if opset not in self._models:

@@ -75,3 +75,23 @@ class Subject:
         from graphaudit.graphs.onnx_view import view_model
 
         return view_model(self.model)
+
+    @cached_property
+    def judged(self) -> GraphView | None:
+        """The graph that the target sees, for its rulebook: ATen ops after torch's own decompositions, or the ONNX
+        model with its local functions replaced by their bodies, so that dtypes are known."""
+        if self.rulebook is not None and self.rulebook.target.graph == "fx":
+            if self.capture is None or self.capture.program is None:
+                return None
+            from graphaudit.graphs.decompose import decompose
+            from graphaudit.graphs.fx_view import view_program
+
+            return view_program(decompose(self.capture.program, self.rulebook.makes_others_of))
+        if self.onnx is None or self.model is None or not self.onnx.functions:
+            return self.onnx
+        from onnx.inliner import inline_local_functions
+
+        from graphaudit.graphs.onnx_model import OnnxModel
+        from graphaudit.graphs.onnx_view import view_model
+
+        return view_model(OnnxModel(inline_local_functions(self.model.proto), self.model.places))

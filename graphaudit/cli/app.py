@@ -200,12 +200,12 @@ def targets(*, op_table: Flag = False, output: Output = OUTPUT) -> int:
     Parameters
     ----------
     op_table
-        Write which target takes which ONNX operator, as a table in Markdown.
+        Write which target takes which operator, of ONNX and of ATen, as tables in Markdown.
     """
     from graphaudit.rulebook import targets as all_targets
 
     if op_table:
-        return rulebook.op_table([t.name for t in all_targets()], output)
+        return rulebook.op_table(output)
     if output.is_json:
         streams.write_json(all_targets())
     else:

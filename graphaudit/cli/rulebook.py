@@ -37,7 +37,7 @@ def show(
     Parameters
     ----------
     op
-        The ONNX operator: Softmax, com.microsoft::FusedMatMul.
+        The operator: Softmax, com.microsoft::FusedMatMul; aten.cumsum for targets that take graphs of ATen ops.
     target
         A target; may be given several times (default: all of them).
     opset
@@ -45,10 +45,10 @@ def show(
     dtype
         The dtype of the data, as numpy spells it (default: float32 where the operator takes it).
     """
-    from graphaudit.rulebook import Support, targets
-    from graphaudit.rulebook.query import look_up
+    from graphaudit.rulebook import Support
+    from graphaudit.rulebook.query import look_up, targets_for
 
-    answers = look_up(op, target or [t.name for t in targets()], opset, dtype)
+    answers = look_up(op, target or targets_for(op), opset, dtype)
     if output.is_json:
         streams.write_json(answers)
     else:
@@ -114,10 +114,12 @@ def build(
     /,
     *,
     check: Flag = False,
+    torch_npu_wheel: Path | None = None,
+    msit_map: Path | None = None,
     folder: Annotated[Path, Parameter(name="--output")] = Path("rules/targets"),
     output: Output = OUTPUT,
 ) -> int:
-    """Build target files from the facts in rules/facts.
+    """Build target files from the facts in rules/facts, after bringing these up to date where a source is given.
 
     Parameters
     ----------
@@ -125,39 +127,63 @@ def build(
         The targets to build (default: all that have facts).
     check
         Write nothing; exit with status 1 if a file is not what its facts give.
+    torch_npu_wheel
+        A wheel of torch_npu, or the folder it was unpacked to: its kernel lists and TorchAir's converters.
+    msit_map
+        msit's operator map of the ATC parser, map_conf/onnx.yaml.
     folder
         The folder of the target files.
     """
     from graphaudit.errors import OutputError
     from graphaudit.rulebook.build import build as build_target
-    from graphaudit.rulebook.build import buildable
+    from graphaudit.rulebook.build import buildable, survey
 
     if not folder.is_dir():
         raise OutputError(f"there is no folder {folder}", "Run this in the repository, or name a folder with --output.")
-    stale = []
-    for name in target or buildable():
-        file, text = folder / f"{name}.json", build_target(name)
-        if not file.exists() or file.read_bytes() != text:
-            stale.append(name)
-            if not check:
-                file.write_bytes(text)
+    surveys = _refreshed(torch_npu_wheel, msit_map)
+    files = {folder.parent / "facts" / f"{n}.csv": t.encode() for n, t in surveys.items() if t != survey(n)}
+    files |= {folder / f"{name}.json": build_target(name, surveys) for name in target or buildable()}
+    stale = [file for file, text in files.items() if not file.exists() or file.read_bytes() != text]
+    for file in stale if not check else ():
+        file.write_bytes(files[file])
     if output.is_json:
-        streams.write_json({"changed": stale, "written": not check})
+        streams.write_json({"changed": [file.stem for file in stale], "written": not check})
     else:
         verb = "would change" if check else "wrote"
-        streams.console().print("\n".join(f"{verb} {name}" for name in stale) or "every file is what its facts give")
+        lines = [f"{verb} {file.stem if file.suffix == '.json' else file.name}" for file in stale]
+        streams.console().print("\n".join(lines) or "every file is what its facts give")
     return int(check and bool(stale))
 
 
-def op_table(targets: list[str], output: Output) -> int:
-    """Which target takes which standard operator."""
-    from graphaudit.rulebook.query import look_up, standard_operators
+def _refreshed(wheel: Path | None, msit_map: Path | None) -> dict[str, str]:
+    """The tables of facts that have a new source, by the name of their target."""
+    from graphaudit.rulebook import refresh
+    from graphaudit.rulebook.build import survey
 
-    rows = [look_up(op, targets) for op in standard_operators()]
+    tables = {}
+    if wheel is not None:
+        from graphaudit.rulebook.torch_npu_wheel import Wheel
+
+        tables["torch-npu"] = refresh.kernels(survey("torch-npu"), Wheel(wheel))
+        tables["torchair"] = refresh.converters(survey("torchair"), Wheel(wheel))
+    if msit_map is not None:
+        tables["ascend"] = refresh.parser_map(survey("ascend"), msit_map.read_text(encoding="utf-8"))
+    return tables
+
+
+def op_table(output: Output) -> int:
+    """Which target takes which standard operator, and which core operator of ATen."""
+    from graphaudit.rulebook.query import core_aten_operators, look_up, standard_operators, targets_for
+
+    tables = []
+    for operators in (standard_operators(), core_aten_operators()):
+        names = targets_for(operators[0])
+        tables.append([look_up(op, names) for op in operators])
     if output.is_json:
-        streams.write_json(rows)
+        streams.write_json([row for table in tables for row in table])
     else:
         from graphaudit.report.rulebook import markdown_matrix
 
-        streams.console().print(markdown_matrix(rows), end="", soft_wrap=True)
+        text = "\n".join(markdown_matrix(table) for table in tables)
+        streams.console().print(text, end="", soft_wrap=True)
     return 0

@@ -53,26 +53,30 @@ def print_changes(changes: Sequence[Change], console: Console) -> None:
 
 def markdown_matrix(rows: Sequence[Sequence[OpAnswer]]) -> str:
     """A table in Markdown: an operator in each row, a target in each column, and what the words in it mean."""
-    names = [f"{a.target} ({a.opset})" for a in rows[0]]
+    names = [f"{a.target} ({a.opset})" if a.opset else a.target for a in rows[0]]
     lines = [f"| operator | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [f"| {row[0].op} | {' | '.join(CELLS[a.support] for a in row)} |" for row in rows]
     totals = [_totals([row[i] for row in rows]) for i in range(len(names))]
     lines += [f"| **yes / limits / no / ?** | {' | '.join(totals)} |", ""]
     lines += [
-        "Each cell is the answer for a node with the required inputs alone, in float32 where the operator takes it,",
-        "at the opset in the heading. limits: taken with limits, or under conditions; ?: not known.",
+        "Each cell is the answer for a node with the required inputs alone, in float32 where the operator takes it"
+        + (", at the opset" if rows[0][0].opset else "."),
+        ("in the heading. " if rows[0][0].opset else "")
+        + "limits: taken with limits, or under conditions; ?: not known.",
         "`graphaudit rulebook show OPERATOR` gives the reasons and the sources.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _paragraph(answer: OpAnswer, console: Console) -> Iterator[Text]:
-    asked = f"  {answer.op} at opset {answer.opset}" + (f", {', '.join(answer.dtypes)}" if answer.dtypes else "")
+    asked = f"  {answer.op}" + (f" at opset {answer.opset}" if answer.opset else "")
+    asked += f", {', '.join(answer.dtypes)}" if answer.dtypes else ""
     support = text(answer.support.value, STYLES[answer.support])
     engine = text(f" on the {answer.engine}" if answer.engine else "")
     yield joined(text(answer.target, "bold"), text(f"{asked}: "), support, engine)
     facts = [("because", reason) for reason in answer.reasons]
     facts += [("opsets", answer.opsets)] if answer.opsets else []
+    facts += [("torch", answer.torch)] if answer.torch else []
     facts += [("becomes", ", ".join(answer.becomes))] if answer.becomes else []
     facts += [(engine, ", ".join(dtypes)) for engine, dtypes in answer.engines.items()]
     facts += [("limit", _condition(c)) for c in answer.conditions if c.rule not in answer.reasons]

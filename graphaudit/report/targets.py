@@ -17,7 +17,7 @@ def print_targets(targets: Sequence[Target], console: Console) -> None:
     rows = [
         [
             text(t.name, "bold"),
-            text(f"{t.opset} (≤ {t.max_opset})"),
+            text(f"{t.opset} (≤ {t.max_opset})" if t.graph == "onnx" else "ATen"),
             text(t.compute_dtype),
             text(t.date or "as installed"),
         ]

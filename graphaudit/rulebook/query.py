@@ -11,7 +11,7 @@ from msgspec import UNSET
 from graphaudit.errors import RuleError
 from graphaudit.findings import Evidence
 from graphaudit.rulebook.conditions import spelled_range
-from graphaudit.rulebook.rulebook import Rulebook, load_rulebook
+from graphaudit.rulebook.rulebook import Rulebook, load_rulebook, targets
 from graphaudit.rulebook.schema import DTYPES, OpRule
 from graphaudit.rulebook.schemas import installed_signatures
 from graphaudit.rulebook.target import Answer, Support
@@ -38,7 +38,8 @@ class OpAnswer(msgspec.Struct, kw_only=True):
     """What a target does with a node that has the operator's required inputs, in `dtypes`, and nothing else.
 
     An operator that is refused only as long as an attribute or an input is not right is supported with limits.
-    `opsets` and `becomes` are what the target's table says; `engines` the dtypes that each engine takes.
+    `opset` is 0 for an ATen op. `opsets`, `torch` (versions) and `becomes` are what the target's table says; `engines`
+    the dtypes that each engine takes.
     """
 
     target: str
@@ -50,13 +51,21 @@ class OpAnswer(msgspec.Struct, kw_only=True):
     reasons: tuple[str, ...]
     evidence: Evidence | None
     opsets: str = ""
+    torch: str = ""
     becomes: tuple[str, ...] = ()
     engines: dict[str, tuple[str, ...]] = {}
     conditions: list[Condition] = []
 
 
-def look_up(op: str, targets: Sequence[str], opset: int | None = None, dtype: str | None = None) -> list[OpAnswer]:
-    """Each target's answer for an operator, `domain::Name` outside ai.onnx, at `opset` or the target's own.
+def targets_for(op: str) -> list[str]:
+    """The targets that judge graphs with such operators: ATen ops are spelled with dots."""
+    graph = "fx" if "." in op.rpartition("::")[2] else "onnx"
+    return [t.name for t in targets() if t.graph == graph]
+
+
+def look_up(op: str, names: Sequence[str], opset: int | None = None, dtype: str | None = None) -> list[OpAnswer]:
+    """Each target's answer for an operator, `domain::Name` outside ai.onnx, at `opset` or the target's own; or for
+    an ATen op, `aten.cumsum.default`, which may leave `default` out.
 
     `dtype` is that of the data; the other inputs have the dtypes that the standard asks for. Raises RuleError for an
     operator that neither the standard nor a target knows and for a dtype that is none, TargetError.
@@ -64,15 +73,32 @@ def look_up(op: str, targets: Sequence[str], opset: int | None = None, dtype: st
     if dtype is not None and dtype not in DTYPES:
         near = suggestion(dtype, DTYPES)
         raise RuleError(f"there is no dtype {dtype!r}", near or f"dtypes: {', '.join(sorted(DTYPES))}.")
-    rulebooks = [load_rulebook(name) for name in targets]
+    rulebooks = [load_rulebook(name) for name in names]
+    if "." in op.rpartition("::")[2]:
+        return _look_up_aten(op, rulebooks, dtype)
     domain, _, name = op.rpartition("::")
     domain = "" if domain == "ai.onnx" else domain
     plain = f"{domain}::{name}" if domain else name
     known = installed_signatures().introduced(domain, name) is not None
     if not known and not any(r.rule(plain) for r in rulebooks):
         near = suggestion(name, standard_operators())
-        raise RuleError(f"neither the ONNX standard nor {', '.join(targets)} knows an operator {op!r}", near)
+        raise RuleError(f"neither the ONNX standard nor {', '.join(names)} knows an operator {op!r}", near)
     return [_answer(rulebook, plain, opset, dtype) for rulebook in rulebooks]
+
+
+def _look_up_aten(op: str, rulebooks: Sequence[Rulebook], dtype: str | None) -> list[OpAnswer]:
+    from graphaudit.graphs.view import Node, Value
+    from graphaudit.rulebook.aten import aten_ops
+
+    op = f"{op}.default" if op.count(".") == 1 and f"{op}.default" in aten_ops() else op
+    domain = op.partition(".")[0]
+    if (domain == "aten" and op not in aten_ops()) or domain == "ai":
+        base = op.rpartition(".")[0]
+        overloads = [known for known in aten_ops() if base in (known, known.rpartition(".")[0])]
+        raise RuleError(f"the installed torch knows no operator {op!r}", suggestion(op, overloads or aten_ops()))
+    value = Value("x", dtype or "float32")
+    node = Node("asked", op, domain, (value,), (Value("y", dtype or "float32"),))
+    return [_told(rulebook, op, node, 0) for rulebook in rulebooks]
 
 
 def standard_operators() -> list[str]:
@@ -80,23 +106,36 @@ def standard_operators() -> list[str]:
     return installed_signatures().operators()
 
 
+def core_aten_operators() -> list[str]:
+    """The ATen ops that torch calls its core, by name: what every other one can be decomposed to."""
+    from graphaudit.rulebook.aten import aten_ops
+
+    return sorted(op.name for op in aten_ops().values() if op.core)
+
+
 def _answer(rulebook: Rulebook, op: str, opset: int | None, dtype: str | None) -> OpAnswer:
     domain, _, name = op.rpartition("::")
     rule = rulebook.rule(op)
     ranges = rule.opsets if rule is not None and isinstance(rule.opsets, tuple) else ()
     own = rulebook.target.opset if not domain else max((high for _, high in ranges), default=1)
-    node = _node(domain, name, opset or own, dtype)
-    answer = rulebook.answer(node)
+    return _told(rulebook, op, _node(domain, name, opset or own, dtype), opset or own)
+
+
+def _told(rulebook: Rulebook, op: str, node: Node, opset: int) -> OpAnswer:
+    answer, rule = rulebook.answer(node), rulebook.rule(op)
+    ranges = rule.opsets if rule is not None and isinstance(rule.opsets, tuple) else ()
+    any_opset = opset and rule is not None and rule.opsets == "any"
     return OpAnswer(
         target=rulebook.target.name,
         op=op,
-        opset=opset or own,
+        opset=opset,
         dtypes=tuple(v.dtype or "?" for v in node.inputs if v is not None),
         support=_support(answer, rule),
         engine=answer.engine,
         reasons=answer.reasons,
         evidence=answer.evidence,
-        opsets="any" if rule and rule.opsets == "any" else ", ".join(spelled_range(*r) for r in ranges),
+        opsets="any" if any_opset else ", ".join(spelled_range(*r) for r in ranges),
+        torch=", ".join(" to ".join(dict.fromkeys(versions)) for versions in rule.torch) if rule else "",
         becomes=tuple(rule.becomes or ()) if rule else (),
         engines=dict(rule.engines) if rule and rule.engines is not UNSET else {},
         conditions=list(_conditions(rulebook, op)),

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+from msgspec import UNSET
 
 from graphaudit.errors import RuleError, TargetError
 from graphaudit.findings import Evidence
@@ -46,8 +47,14 @@ class Rulebook:
         self.target = _target(file, self._rules)
 
     def answer(self, node: Node) -> Answer:
-        """Whether the target takes an ONNX node (of a view made by `view_model`), and on which facts that rests."""
+        """Whether the target takes a node of the graph that `target.graph` names, and on which facts that rests."""
         return self._rules.answer(node)
+
+    def makes_others_of(self, op: str) -> bool:
+        """Whether torch replaces an ATen op by other operators before the target sees the graph."""
+        from graphaudit.rulebook.aten_rules import AtenRules
+
+        return isinstance(self._rules, AtenRules) and self._rules.makes_others_of(op)
 
     def rule(self, op: str) -> OpRule | None:
         """What the target's table says of an operator (`domain::Name` outside ai.onnx); None without a table."""
@@ -133,6 +140,10 @@ def _rules(file: TargetFile) -> Rules:
         from graphaudit.rulebook.kernels import KernelRules
 
         return KernelRules(file.provider)
+    if file.source is not UNSET and file.source.startswith("aten."):
+        from graphaudit.rulebook.aten_rules import AtenRules
+
+        return AtenRules(file)
     from graphaudit.rulebook.table import TableRules
 
     return TableRules(file, load_rulebook(file.otherwise).answer if file.otherwise else None)

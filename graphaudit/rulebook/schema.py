@@ -1,12 +1,15 @@
 """The shape of a target file in `rules/targets/`, and what makes one invalid. Imports nothing heavy.
 
 A file either answers from an installed registry (`"source": "onnx.defs"` or `"onnxruntime.kernels"`) or holds the
-answers itself (`"source": "table"`). `"extends"` names a file whose facts it shares; what it sets itself wins, entry
-by entry, and limits add up.
+answers itself (`"source": "table"`). What torch itself does with an operator that a device has no kernel for, or that a
+graph compiler does not convert, comes from the installed torch (`"aten.kernels"`, `"aten.converters"`; `"aten.schemas"`
+where torch itself runs the graph). `"extends"`
+names a file whose facts it shares; what it sets itself wins, entry by entry, and limits add up.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
@@ -25,7 +28,10 @@ _FLOATS = {"float16", "bfloat16", "float32", "float64", "complex64", "complex128
 _FLOATS8 = {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn"}
 DTYPES = frozenset({"bool", "string", *_INTEGERS, *_FLOATS, *_FLOATS8})
 _PROPERTIES = frozenset(Target.__struct_fields__) - {"name", "summary", "facts", "date"}
+_VERSION = re.compile(r"^\d+\.\d+$")
 _REMEDY = "Correct the file; graphaudit/rulebook/schema.py says what it may hold."
+
+SourceKind = Literal["onnx.defs", "onnxruntime.kernels", "table", "aten.kernels", "aten.converters", "aten.schemas"]
 
 # What a target does with a node that a limit applies to:
 Effect = Literal[
@@ -80,14 +86,17 @@ class Ignored(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class OpRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """What is known of one op. No `opsets` at all means that the target has no such op.
+    """What is known of one op, which a graph of ATen ops spells as FX does: `aten.cumsum.default`, or `operator.*`.
 
-    `engines` lists for each engine the dtypes that it takes for input `data_input`, the one to wish for first.
+    `opsets` are those of its domain; none at all mean that the target has no such op. `torch` are the versions of torch
+    with which it has the op, `2.1` to `2.15`. `engines` lists for each engine the dtypes that it takes for input
+    `data_input`, the one to wish for first.
     `becomes` names the target's own ops.
     """
 
     sources: tuple[str, ...]
     opsets: tuple[tuple[int, int], ...] | Literal["any"] | UnsetType = UNSET
+    torch: tuple[tuple[str, str], ...] = ()
     why: str | UnsetType = UNSET
     becomes: tuple[str, ...] | UnsetType = UNSET
     ignored: dict[str, Ignored] = {}
@@ -119,7 +128,7 @@ class TargetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     summary: str
     extends: str | None = None
     abstract: bool = False
-    source: Literal["onnx.defs", "onnxruntime.kernels", "table"] | UnsetType = UNSET
+    source: SourceKind | UnsetType = UNSET
     provider: str = ""
     otherwise: str | None = None
     facts: str = ""
@@ -161,15 +170,20 @@ def validate(complete: TargetFile, file: str) -> None:
     faults = []
     if complete.source is UNSET:
         faults.append("no `source` says which kind of source answers")
-    faults += [f"property `{name}` is missing" for name in ("opset", "max_opset") if name not in complete.properties]
+    needed = () if _takes_fx(complete) else ("opset", "max_opset")
+    faults += [f"property `{name}` is missing" for name in needed if name not in complete.properties]
     faults += [f"property `{name}` is no field of Target" for name in complete.properties if name not in _PROPERTIES]
     for where, names in _citations(complete):
         unknown = [name for name in names if not is_known(name, complete.sources)]
         faults += [f"{where} cites {name!r}, which `sources` does not list" for name in unknown]
     for name, op in complete.ops.items():
-        if op.opsets is UNSET:
-            faults.append(f"ops.{name} has no `opsets`")
+        if op.opsets is UNSET and not op.torch:
+            faults.append(f"ops.{name} has no `opsets`" + (" and no `torch`" if _takes_fx(complete) else ""))
     _refuse(faults, file)
+
+
+def _takes_fx(file: TargetFile) -> bool:
+    return "graph" in file.properties and file.properties["graph"].value == "fx"
 
 
 def _extend_op(parent: OpRule | None, child: OpRule) -> OpRule:
@@ -178,6 +192,7 @@ def _extend_op(parent: OpRule | None, child: OpRule) -> OpRule:
     return OpRule(
         sources=tuple(dict.fromkeys((*parent.sources, *child.sources))),
         opsets=_first_set(child.opsets, parent.opsets),
+        torch=child.torch or parent.torch,
         why=_first_set(child.why, parent.why),
         becomes=_first_set(child.becomes, parent.becomes),
         ignored={**parent.ignored, **child.ignored},
@@ -198,6 +213,7 @@ def _faults(parsed: TargetFile) -> Iterator[str]:
     for name, op in parsed.ops.items():
         if isinstance(op.opsets, tuple):
             yield from (f"ops.{name}: {fault}" for fault in _range_faults(op.opsets))
+        yield from (f"ops.{name}: {fault}" for fault in _version_faults(op.torch))
         for engine, dtypes in (op.engines or {}).items():
             yield from _dtype_faults(dtypes, f"ops.{name}.engines.{engine}")
         for index, limit in enumerate(op.limits):
@@ -224,6 +240,17 @@ def _range_faults(ranges: tuple[tuple[int, int], ...]) -> Iterator[str]:
     for (low, high), (after, end) in pairwise(sorted(ranges)):
         if after <= high:
             yield f"opset ranges {low} to {high} and {after} to {end} overlap"
+
+
+def _version_faults(ranges: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    for low, high in ranges:
+        if not (_VERSION.match(low) and _VERSION.match(high) and torch_version(low) <= torch_version(high)):
+            yield f"{low} to {high} are no versions of torch"
+
+
+def torch_version(version: str) -> tuple[int, ...]:
+    """`2.13` → (2, 13), which compares as versions do."""
+    return tuple(map(int, version.split(".")))
 
 
 def _dtype_faults(dtypes: Iterable[str], where: str) -> Iterator[str]:

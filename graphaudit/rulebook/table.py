@@ -27,7 +27,7 @@ class TableRules:
         self._otherwise = otherwise
         self._evidences: dict[tuple[str, tuple[str, ...]], Evidence] = {}
         self.facts = file.facts
-        newest = file.properties["max_opset"].value
+        newest = file.properties["max_opset"].value if "max_opset" in file.properties else 0
         self.max_opset = newest if isinstance(newest, int) else 0  # what is no number, `Target` refuses
         self._narrow = str(file.properties["compute_dtype"].value) if "compute_dtype" in file.properties else "float32"
 
@@ -39,6 +39,9 @@ class TableRules:
             if self._otherwise is not None:
                 return self._left(name, self._otherwise(node))
             return Answer(Support.UNKNOWN, (f"{self._file.name} has no rule for {name}",))
+        return self._by_rule(name, rule, node)
+
+    def _by_rule(self, name: str, rule: OpRule, node: Node) -> Answer:
         refusal = self._refusal(name, rule, node)
         if refusal is not None:
             return refusal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
@@ -34,6 +35,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where the graph goes.
 
+    `graph` is what is judged: the `onnx` model, or the `fx` graph of ATen ops as it stands, and then no model is made.
     `opset` is the ai.onnx opset exported at; `compute_dtype` is what the target computes float32 graphs in unless
     told otherwise (`float32` or `float16`); `loops` and `branches` say whether ONNX `Loop`/`Scan` and `If` run;
     `functions` whether model-local functions do; `dynamic_shapes` whether data-dependent shapes do;
@@ -45,8 +47,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     summary: str
-    opset: int
-    max_opset: int
+    graph: Literal["onnx", "fx"] = "onnx"
+    opset: int = 0
+    max_opset: int = 0
     compute_dtype: str = "float32"
     loops: bool = True
     branches: bool = True

@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._nodes import view
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -52,7 +51,7 @@ class AcceleratorLeft(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """One finding for the graph, at the node that costs the most crossings."""
-        graph = view(subject)
+        graph = subject.judged
         if graph is None or subject.rulebook is None:
             return
         from graphaudit.audit.islands import HOSTS, survey

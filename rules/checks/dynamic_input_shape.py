@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._nodes import view
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -51,7 +50,7 @@ class DynamicInputShape(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """One finding for the model, if any of its inputs has an open size."""
-        graph = view(subject)
+        graph = subject.judged
         if graph is None or subject.rulebook is None or not subject.rulebook.target.max_gears:
             return
         target = subject.rulebook.target

@@ -42,7 +42,6 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._nodes import view
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -70,7 +69,7 @@ class DynamicShapeOp(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every node whose result's size is data."""
-        graph = view(subject)
+        graph = subject.judged
         if graph is None or subject.rulebook is None or subject.rulebook.target.dynamic_shapes:
             return
         for node in _dynamic(graph):

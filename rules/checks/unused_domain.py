@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._nodes import view
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -51,7 +50,7 @@ class UnusedDomain(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every imported domain besides the standard one that no node belongs to."""
-        graph = view(subject)
+        graph = subject.judged
         if graph is None or subject.rulebook is None or subject.rulebook.target.several_domains:
             return
         used = {node.domain for node in graph.nodes}

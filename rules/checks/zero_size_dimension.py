@@ -39,7 +39,6 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._nodes import view
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -53,7 +52,7 @@ class ZeroSizeDimension(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every input and every computed value without elements."""
-        graph = view(subject)
+        graph = subject.judged
         if graph is None or subject.rulebook is None or subject.rulebook.target.zero_sizes:
             return
         evidence = subject.rulebook.evidence("zero_sizes")

@@ -57,7 +57,7 @@ def test_targets_lists_names_facts_and_dates(here: Run) -> None:
     names = [t["name"] for t in document]
     assert {"onnx", "onnxruntime"} <= set(names)
     assert names == sorted(names)
-    assert all(t["facts"] and t["opset"] for t in document)
+    assert all(t["facts"] and (t["opset"] or t["graph"] == "fx") for t in document)
 
 
 def test_explain_speaks_json_too(here: Run) -> None:

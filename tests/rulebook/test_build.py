@@ -10,7 +10,7 @@ import pytest
 
 from graphaudit.errors import RuleError, TargetError
 from graphaudit.rulebook import Support, load_rulebook
-from graphaudit.rulebook.build import build, buildable, read_table
+from graphaudit.rulebook.build import Shared, build, buildable, read_table, survey
 from tests.rulebook.models import make_node
 
 TARGETS = resources.files("graphaudit.rules.targets")
@@ -19,7 +19,7 @@ FACTS = resources.files("graphaudit.rules.facts")
 
 def test_every_target_with_a_table_of_its_own_is_built() -> None:
     files = {f.name.removesuffix(".json") for f in TARGETS.iterdir() if f.name.endswith(".json")}
-    assert files - set(buildable()) == {"onnx", "onnxruntime"}
+    assert files == set(buildable())
 
 
 @pytest.mark.parametrize("name", buildable())
@@ -66,18 +66,26 @@ def test_a_bad_table_is_refused_with_file_line_and_reason(text: str, reason: str
 
 
 def test_a_table_becomes_entries() -> None:
-    text = "op,opsets,AI Core,data_input,sources\nWhere,8 11-18,float16 int8,1,a b\nLoop,,,,a\n"
-    assert read_table(text, "toy.csv", "no {op}") == {
+    text = "op,opsets,torch,AI Core,data_input,notes,sources\nWhere,8 11-18,,float16 int8,1,slow,a b\n"
+    text += "Loop,,2.1 2.3-2.4,,,,a\n"
+    assert read_table(text, "toy.csv", Shared("no {op}", {"slow": {"rule": "slow"}})) == {
         "Where": {
             "sources": ["a", "b"],
             "opsets": [[8, 8], [11, 18]],
             "engines": {"AI Core": ["float16", "int8"]},
             "data_input": 1,
+            "limits": [{"rule": "slow"}],
         },
-        "Loop": {"sources": ["a"], "opsets": [], "why": "no Loop"},
+        "Loop": {"sources": ["a"], "opsets": [], "why": "no Loop", "torch": [["2.1", "2.1"], ["2.3", "2.4"]]},
     }
 
 
-def test_there_is_nothing_to_build_for_an_installed_registry() -> None:
-    with pytest.raises(TargetError, match="no facts to build 'onnxruntime'"):
-        build("onnxruntime")
+def test_there_is_nothing_to_build_for_a_target_without_facts() -> None:
+    with pytest.raises(TargetError, match="no facts to build 'toaster'"):
+        build("toaster")
+
+
+def test_a_refreshed_table_goes_into_the_file() -> None:
+    table = survey("torchair").replace("aten.cumsum.default,any", "aten.cumsum.default,")
+    assert build("torchair", {"torchair": table}) != build("torchair")
+    assert build("torchair", {"torchair": survey("torchair")}) == build("torchair")

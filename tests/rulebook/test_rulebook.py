@@ -38,12 +38,12 @@ def op(**fields):
 def test_the_targets_of_this_installation():
     assert [t.name for t in targets()] == [
         *("ascend-310b", "ascend-310p", "ascend-910a", "ascend-910b", "ascend-950", "ascend-a3"),
-        *("onnx", "onnxruntime", "onnxruntime-cann", "tensorrt"),
+        *("libtorch", "onnx", "onnxruntime", "onnxruntime-cann", "tensorrt", "torch-npu", "torchair"),
     ]
     for target in targets():
         assert target.summary
         assert target.facts
-        assert target.opset == 18
+        assert target.opset == (18 if target.graph == "onnx" else 0)
 
 
 def test_an_unknown_target_is_told_the_nearest_names():

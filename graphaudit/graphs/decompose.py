@@ -1,0 +1,23 @@
+"""A captured program as a target without high-level kernels sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import fx
+from torch.export import default_decompositions
+
+from graphaudit.graphs.program import Program
+from graphaudit.quiet import quiet
+
+
+def decompose(program: Program, chosen: Callable[[str], bool]) -> Program:
+    """The program with each operator that `chosen` picks (by name, `aten.linear.default`) replaced by what torch makes
+    of it; places in the user's source are kept. `program` itself where nothing is picked."""
+    modules = [m for m in program.exported.graph_module.modules() if isinstance(m, fx.GraphModule)]
+    names = {str(n.target) for m in modules for n in m.graph.nodes if n.op == "call_function"}
+    if not any(chosen(name) for name in names):
+        return program
+    table = {op: made for op, made in default_decompositions().items() if chosen(str(op))}
+    with quiet():
+        return Program(program.exported.run_decompositions(table), program.interface, program.noise)

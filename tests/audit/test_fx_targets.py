@@ -1,0 +1,66 @@
+"""Audits for targets that take graphs of ATen ops: the graph after torch's decompositions, at the user's lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import graphaudit
+from graphaudit.errors import TargetError
+from graphaudit.graphs.onnx_model import OnnxModel
+from tests.rulebook.models import make_model, make_node
+
+
+class Policy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4))
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        best = torch.cummax(self.net(obs), dim=1).values  # CUMMAX
+        return best + torch.linalg.eigvalsh(obs[:, None] * obs[:, :, None])
+
+
+def audit(target: str) -> graphaudit.results.Report:
+    return graphaudit.audit(Policy().eval(), (torch.rand(2, 4),), target=target)
+
+
+def named(report: graphaudit.results.Report, name: str) -> list[str]:
+    return [f.message for f in report.findings if f.name == name]
+
+
+def test_a_layer_is_judged_by_what_torch_makes_of_it():
+    report = audit("torchair")
+    refused = named(report, "unsupported-op")
+    assert any("aten.cummax.default does not run" in m for m in refused)
+    assert not any("linear" in m for m in refused), "Linear becomes addmm, which TorchAir converts"
+    assert not named(report, "unknown-op")
+    line = next(f.line for f in report.findings if "cummax" in f.message)
+    source = Path(__file__).read_text(encoding="utf-8").splitlines()[line - 1]
+    assert "CUMMAX" in source
+    assert not report.fit["torchair"]
+
+
+def test_eager_ascend_falls_back_to_the_cpu():
+    report = audit("torch-npu")
+    assert any("eigh" in m and "no NPU kernel" in m for m in named(report, "limited-op"))
+    assert named(report, "accelerator-left")
+    assert report.fit["torch-npu"]
+
+
+def test_libtorch_has_what_torch_has():
+    assert audit("libtorch").fit["libtorch"]
+
+
+def test_an_onnx_model_is_no_graph_of_aten_ops():
+    model = OnnxModel(make_model(make_node("Relu", shapes=((2,),))))
+    with pytest.raises(TargetError, match="torchair takes graphs of ATen ops"):
+        graphaudit.audit(model, target="torchair")
+
+
+def test_there_is_no_rewrite():
+    with pytest.raises(TargetError, match="no rewrite for torch-npu, only an audit"):
+        graphaudit.rewrite(Policy().eval(), (torch.rand(2, 4),), target="torch-npu")
