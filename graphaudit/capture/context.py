@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from traceback import StackSummary
@@ -33,6 +34,28 @@ def tracing(seed: int) -> Iterator[None]:
         stack.enter_context(quiet())
         seed_generators(seed)
         yield
+
+
+@contextmanager
+def decisions_on_sizes() -> Iterator[list[str]]:
+    """The files in which code of the user's asks for the truth of a condition on sizes that vary.
+
+    torch.export answers with what the example's size gives, and at a size of 1 with what larger ones give.
+    """
+    seen: list[str] = []
+    original = torch.SymBool.__bool__
+
+    def noted(condition: torch.SymBool) -> bool:
+        file = sys._getframe(1).f_code.co_filename
+        if not is_engine(file):
+            seen.append(file)
+        return original(condition)
+
+    torch.SymBool.__bool__ = noted  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        torch.SymBool.__bool__ = original  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
-from graphaudit.capture.context import tracing
+from graphaudit.capture.context import decisions_on_sizes, tracing
 from graphaudit.capture.control_flow import Bounds, Guard, Refused, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
@@ -55,6 +55,7 @@ class Capture:
     frozen: list[Frozen] = field(default_factory=list)
     seconds: float = 0.0
     conditions: list[str] = field(default_factory=list)  # up to which loop bounds the graph is the policy
+    predicated: bool = False  # decisions on tensors, and on sizes that vary, are masks
 
 
 def capture(policy: Policy, *, look_for_frozen: bool = True) -> Capture:
@@ -76,16 +77,19 @@ def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
         if kept is not None and not front_end.predicated:
             continue
         try:
-            exported, guards = _export(policy, call, seed=0, front_end=front_end)
+            with decisions_on_sizes() as decisions:
+                exported, guards = _export(policy, call, seed=0, front_end=front_end)
             program = _program(policy, exported, guards)
         except (Exception, Refused) as error:  # torch.export raises what it likes, the user's own exceptions included
             blockers.append(blocker_of(error))
             _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
             continue
-        result = Capture(program, front_end.method, conditions=[guard.condition for guard in guards])
+        conditions = [guard.condition for guard in guards]
+        result = Capture(program, front_end.method, conditions=conditions, predicated=front_end.predicated)
         if look_for_frozen:
             result.frozen = _frozen(policy, call, exported, front_end)
-        if front_end.predicated or not _holds_python_values(exported):
+        undecided = decisions or (front_end.strict and call.sizes)  # torch._dynamo decides without asking Python
+        if front_end.predicated or not (undecided or _holds_python_values(exported)):
             return result
         kept = result
     return kept or Capture(None, None, list(dict.fromkeys(blockers)))

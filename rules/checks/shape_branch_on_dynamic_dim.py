@@ -7,9 +7,10 @@ Finds `if`, `while`, `assert` and conditional expressions in `forward` whose con
 
 ## Why it matters
 
-The graph holds the side that the example's size takes. `torch.export` guards that choice when it runs the program
-itself; an ONNX model carries no guards, so the same specialisation is loud in one and silent in the other. A statistics
-step that is skipped for a batch of 2 is missing for a batch of 64.
+Capture takes both sides and lets the size select. Where the sides have other shapes, that cannot be: a graph would hold
+the side that the example's size takes. `torch.export` guards that choice when it runs the program itself; an ONNX model
+carries no guards, so the same specialisation is loud in one and silent in the other. A statistics step that is skipped
+for a batch of 2 is missing for a batch of 64.
 
 ## Example
 
@@ -65,6 +66,9 @@ class ShapeBranchOnDynamicDim(Check):
             if known and isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
                 for dimension in known.varying(node.test)[:1]:
                     place = known.function.place(node.test)
-                    severity = unless_captured(subject, place, Severity.WARNING)
+                    masked = subject.capture is not None and subject.capture.predicated
+                    severity = unless_captured(subject, place, Severity.NOTE if masked else Severity.WARNING)
                     message = f"the graph holds the side that the example's size of {dimension!r} takes"
+                    if severity is Severity.NOTE:
+                        message = f"the size of {dimension!r} decides; both sides are in the graph"
                     yield self.finding(message, place=place, severity=severity)

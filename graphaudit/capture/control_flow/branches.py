@@ -10,11 +10,14 @@ import torch
 from graphaudit.capture.control_flow.numbers import Number, as_bool
 from graphaudit.capture.control_flow.select import facts_of, negated, select
 from graphaudit.capture.control_flow.session import current
+from graphaudit.capture.control_flow.sizes import Size, decided, is_size
 from graphaudit.capture.control_flow.world import World, closures
 
 
 def decides_on_data(value: Any) -> bool:
-    """Whether the truth of `value` is known to the graph only."""
+    """Whether the truth of `value` is known to the graph only: it is a tensor's, or other at other sizes."""
+    if is_size(value):
+        return decided(_truth_of_size(value)) is None
     return isinstance(value, torch.Tensor | Number)
 
 
@@ -22,7 +25,15 @@ def condition(value: Any) -> Any:
     """`bool(value)`: a Number where a tensor decides, else a bool. Raises Refused for more than one element."""
     if isinstance(value, torch.Tensor):
         value = Number.of(value)
+    if is_size(value):
+        truth = _truth_of_size(value)
+        known = decided(truth)
+        return Number.of_size(truth) if known is None else known
     return as_bool(value) if isinstance(value, Number) else bool(value)
+
+
+def _truth_of_size(size: Size) -> torch.SymBool:
+    return size if isinstance(size, torch.SymBool) else size != 0  # type: ignore[return-value]
 
 
 def predicate(
@@ -55,7 +66,7 @@ def if_stmt(
     del names, nouts
     if decides_on_data(test):
         predicate(condition(test), body, orelse, get_state, set_state)
-    elif test:
+    elif condition(test):
         body()
     else:
         orelse()
@@ -66,14 +77,14 @@ def if_exp(test: Any, taken: Callable[[], Any], other: Callable[[], Any], text: 
     del text
     if decides_on_data(test):
         return predicate(condition(test), taken, other)
-    return taken() if test else other()
+    return taken() if condition(test) else other()
 
 
 def and_(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
     """`first and second`: the second is only the policy's where the first is true."""
     left = first()
     if not decides_on_data(left):
-        return second() if left else left
+        return second() if condition(left) else left
     held = condition(left)
     right = _only_where(held, second)
     if not (_is_truth(left) and _is_truth(right)):
@@ -85,7 +96,7 @@ def or_(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
     """`first or second`: the second is only the policy's where the first is false."""
     left = first()
     if not decides_on_data(left):
-        return left if left else second()
+        return left if condition(left) else second()
     held = condition(left)
     right = _only_where(negated(held), second)
     if not (_is_truth(left) and _is_truth(right)):
@@ -96,13 +107,13 @@ def or_(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
 
 def not_(value: Any) -> Any:
     """`not value`."""
-    return negated(condition(value)) if decides_on_data(value) else not value
+    return negated(condition(value)) if decides_on_data(value) else not condition(value)
 
 
 def assert_stmt(test: Any, message: Callable[[], Any]) -> None:
     """`assert test`: kept where Python decides; a graph does not raise, so it is dropped where a tensor does."""
     if not decides_on_data(test):
-        assert test, message()
+        assert condition(test), message()
 
 
 class _Operand:
@@ -126,12 +137,12 @@ def _only_where(held: Number, side: Callable[[], Any]) -> Any:
 def _is_truth(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return value.dtype is torch.bool
-    return isinstance(value, bool) or (isinstance(value, Number) and value.kind is bool)
+    return isinstance(value, bool | torch.SymBool) or (isinstance(value, Number) and value.kind is bool)
 
 
 def _both(held: Number, right: Any) -> Any:
     if not decides_on_data(right):
-        return held if right else False
+        return held if condition(right) else False
     also = condition(right)
     result = Number(torch.logical_and(held.tensor, also.tensor), bool, 0, 1)
     result.facts = (held, also)

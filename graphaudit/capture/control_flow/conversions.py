@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -14,11 +15,12 @@ from torch.utils import _pytree as pytree
 from graphaudit.capture.control_flow import numbers
 from graphaudit.capture.control_flow.numbers import Number, is_scalar, kind_of
 from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.sizes import is_size, kind_of_size
 
 
 def has_data(value: Any) -> bool:
-    """Whether a tensor or a number out of one is in `value`."""
-    return any(isinstance(leaf, torch.Tensor | Number) for leaf in pytree.tree_leaves(value))
+    """Whether a tensor, a number out of one, or a size that varies is in `value`."""
+    return any(isinstance(leaf, torch.Tensor | Number) or is_size(leaf) for leaf in pytree.tree_leaves(value))
 
 
 def call_with_numbers(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -148,13 +150,21 @@ _TORCH: dict[Any, Callable[..., Any]] = {
 
 
 def _int(value: Any) -> Any:
+    if isinstance(value, torch.SymInt):
+        return value
     number = _number(value)
     result = numbers.as_int(number)
     return _bounded(result, value)
 
 
 def _number(value: Any) -> Number:
+    if is_size(value):
+        return Number.of_size(value)
     return value if isinstance(value, Number) else Number.of(value)
+
+
+def _len(value: Any) -> Any:
+    return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
 
 def _bounded(number: Number, source: Any) -> Number:
@@ -179,6 +189,8 @@ def _extreme(largest: bool) -> Callable[..., Any]:
         values = list(args[0]) if len(args) == 1 else list(args)
         if not values:
             return original(values)
+        if not has_data([v for v in values if not is_size(v)]) and any(map(is_size, values)):
+            return functools.reduce(torch.sym_max if largest else torch.sym_min, values)
         best = values[0]
         for value in values[1:]:
             wins = value > best if largest else value < best
@@ -238,7 +250,7 @@ def _same(value: Any) -> Any:
 def _truth(value: Any) -> Any:
     from graphaudit.capture.control_flow.branches import condition
 
-    return condition(value) if isinstance(value, Number | torch.Tensor) else bool(value)
+    return condition(value)
 
 
 def _abs(value: Any) -> Any:
@@ -250,8 +262,9 @@ def _round(value: Any, digits: int | None = None) -> Any:
 
 
 def _isinstance(value: Any, types: Any) -> bool:
-    if isinstance(value, Number):
-        return issubclass(value.kind, types) or isinstance(value, types)
+    if isinstance(value, Number) or is_size(value):
+        kind = value.kind if isinstance(value, Number) else kind_of_size(value)
+        return issubclass(kind, types) or isinstance(value, types)
     return isinstance(value, types)
 
 
@@ -262,13 +275,14 @@ def _float(value: Any) -> Any:
 def _bool(value: Any) -> Any:
     from graphaudit.capture.control_flow.branches import condition
 
-    return condition(value)
+    return condition(value)  # of a size: the graph's own where it is not the same at every size
 
 
 BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.int: _int,
     builtins.float: _float,
     builtins.bool: _bool,
+    builtins.len: _len,
     builtins.max: _extreme(True),
     builtins.min: _extreme(False),
     builtins.sum: _sum,
@@ -285,7 +299,7 @@ ITERATING = (builtins.any, builtins.all, builtins.sum, builtins.max, builtins.mi
 
 def _in_double(function: Callable[..., torch.Tensor]) -> Callable[..., Number]:
     def call(*args: Any) -> Number:
-        tensors = [numbers.tensor_of(a if is_scalar(a) else Number.of(a), float) for a in args]
+        tensors = [numbers.tensor_of(a if is_scalar(a) else Number.of(a), float) for a in args]  # sizes too
         return Number(function(*tensors), float)
 
     return call

@@ -13,6 +13,7 @@ from graphaudit.capture.control_flow.numbers import Number, as_int, high_of
 from graphaudit.capture.control_flow.refusal import Refused, user_place
 from graphaudit.capture.control_flow.select import facts_of, negated
 from graphaudit.capture.control_flow.session import Guard, current
+from graphaudit.capture.control_flow.sizes import is_size
 from graphaudit.capture.control_flow.world import World, closures
 
 _TRIED = 128  # masked passes of a `while` without a bound, in the hope that Python ends it
@@ -74,7 +75,7 @@ def for_stmt(
                 going = True if test is None else test()
                 if decides_on_data(going):
                     passes.enter(condition(going))
-                elif not going:
+                elif not condition(going):
                     return
             body(item)
 
@@ -102,7 +103,7 @@ def while_stmt(
                 if count >= _TRIED:
                     raise Refused("nothing bounds how often this loop runs", "loop-bound-unknown")
                 passes.enter(held)
-            elif not going:
+            elif not condition(going):
                 return
             body()
             count += 1
@@ -177,6 +178,8 @@ class DataRange:
 def _whole(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         value = Number.of(value)
+    if is_size(value):
+        value = Number.of_size(value)
     if isinstance(value, Number):
         if value.kind is float:
             raise TypeError("'float' object cannot be interpreted as an integer")

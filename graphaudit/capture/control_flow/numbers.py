@@ -1,4 +1,4 @@
-"""Python numbers that were read out of tensors, and whose value a graph knows only when it runs."""
+"""Python numbers whose value a graph knows only when it runs: read out of tensors, or sizes that vary."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.sizes import Size, kind_of_size, limits, tensor_of_size
 
 _RANK = {bool: 0, int: 1, float: 2}
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
@@ -48,6 +49,12 @@ class Number:
             return cls(tensor, bool, 0, 1)
         kind = float if tensor.is_floating_point() else int
         return cls(tensor, kind)
+
+    @classmethod
+    def of_size(cls, size: Size) -> Number:
+        """A size that varies, as a number among others."""
+        kind = kind_of_size(size)
+        return cls(tensor_of_size(size, _DTYPES[kind]), kind, *limits(size))
 
     @property
     def wide(self) -> torch.Tensor:
@@ -121,16 +128,18 @@ class Number:
         return Number(torch.ceil(self.wide).to(torch.int64), int) if self.kind is float else as_int(self)
 
 
-Scalar = bool | int | float | Number
+Scalar = bool | int | float | Number | Size
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether `value` is a number of Python's or one of ours."""
-    return isinstance(value, bool | int | float | Number)
+    """Whether `value` is a number of Python's, one of ours, or a size."""
+    return isinstance(value, bool | int | float | Number | Size)
 
 
 def kind_of(value: Scalar) -> type:
     """bool, int or float."""
+    if isinstance(value, Size):
+        return kind_of_size(value)
     return value.kind if isinstance(value, Number) else type(value)
 
 
@@ -157,6 +166,8 @@ def low_of(value: Scalar) -> int | None:
     """A lower bound of an integer, if one is known."""
     if isinstance(value, Number):
         return value.low if value.kind is not float else None
+    if isinstance(value, Size):
+        return limits(value)[0]
     return int(value) if isinstance(value, int) else None
 
 
@@ -164,13 +175,15 @@ def high_of(value: Scalar) -> int | None:
     """An upper bound of an integer, if one is known."""
     if isinstance(value, Number):
         return value.high if value.kind is not float else None
+    if isinstance(value, Size):
+        return limits(value)[1]
     return int(value) if isinstance(value, int) else None
 
 
 def tensor_of(value: Scalar, kind: type | None = None) -> torch.Tensor:
     """A number as a 0-d tensor in Python's own precision of `kind`."""
     dtype = _DTYPES[kind or kind_of(value)]
-    return value.tensor.to(dtype) if isinstance(value, Number) else torch.scalar_tensor(value, dtype=dtype)
+    return value.tensor.to(dtype) if isinstance(value, Number) else torch.scalar_tensor(value, dtype=dtype)  # type: ignore[arg-type]
 
 
 def _cast(value: Number, kind: type) -> torch.Tensor:
@@ -199,7 +212,7 @@ def _apply(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: A
         kind = float
     if symbol == "**" and kind is int and not (isinstance(right, int) and right >= 0):
         raise Refused("an integer to the power of a tensor's value may be an integer or not")
-    one, other = (_cast(v, kind) if isinstance(v, Number) else kind(v) for v in (left, right))
+    one, other = (tensor_of(v, kind) if isinstance(v, Number | Size) else kind(v) for v in (left, right))
     result = function(one, other)
     return Number(result, kind, *_bounds(symbol, left, right)) if kind is int else Number(result, kind)
 
@@ -233,7 +246,7 @@ def _comparison(symbol: str, function: Callable[[Any, Any], Any]) -> Callable[..
         if isinstance(right, float) and left.tensor.dtype is torch.float32:
             return Number(function(left.tensor, _threshold(symbol, right)), bool, 0, 1)
         kind = max(left.kind, kind_of(right), int, key=_RANK.__getitem__)
-        other = _cast(right, kind) if isinstance(right, Number) else kind(right)
+        other = tensor_of(right, kind) if isinstance(right, Number | Size) else kind(right)
         return Number(function(_cast(left, kind), other), bool, 0, 1)
 
     return compare

@@ -13,6 +13,7 @@ from torch.distributions import Distribution
 from graphaudit.capture.control_flow import numbers
 from graphaudit.capture.control_flow.numbers import Number, is_scalar, kind_of
 from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.sizes import is_size
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, slice)
 
@@ -45,7 +46,9 @@ def select(condition: Number, taken: Any, other: Any) -> Any:
     if isinstance(taken, Undefined | UndefinedReturnValue):
         return other  # reading it where it is not defined would raise in Python
     if is_scalar(taken) and is_scalar(other):
-        return _numbers(condition, taken, other)
+        if is_size(taken) and str(taken) == str(other):
+            return taken
+        return _numbers(condition, *(Number.of_size(v) if is_size(v) else v for v in (taken, other)))
     if isinstance(taken, torch.Tensor) or isinstance(other, torch.Tensor):
         return _tensors(condition, taken, other)
     if type(taken) is not type(other):
@@ -118,6 +121,7 @@ def _tensors(condition: Number, taken: Any, other: Any) -> torch.Tensor:
 
 
 def _chosen(condition: Number, taken: Any, other: Any) -> torch.Tensor:
+    taken, other = (Number.of_size(v) if is_size(v) else v for v in (taken, other))
     if is_scalar(taken) and isinstance(other, torch.Tensor):
         return where(condition.tensor, _beside(taken, other), other)
     if is_scalar(other) and isinstance(taken, torch.Tensor):

@@ -16,6 +16,7 @@ from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.select import select, where
 from graphaudit.capture.control_flow.session import current
+from graphaudit.capture.control_flow.sizes import is_size
 
 
 class Choice:
@@ -34,6 +35,7 @@ def get_item(target: Any, key: Any) -> Any:
     if isinstance(target, torch.Tensor):
         if isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key):
             key = Number.of(key)
+        key = _perhaps_outside(target, key)
         return _tensor_item(target, key) if has_number(key) else target[key]
     if isinstance(key, torch.Tensor) and not hasattr(target, "__torch_function__"):
         key = Number.of(key)
@@ -50,6 +52,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     """`target[key] = value`."""
     if isinstance(target, torch.Tensor) and isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key):
         key = Number.of(key)
+    if isinstance(target, torch.Tensor):
+        key = _perhaps_outside(target, key)
     if isinstance(target, torch.Tensor) and has_number(key):
         _set_tensor_item(target, key, value)
     elif isinstance(key, Number) and isinstance(target, list):
@@ -65,10 +69,25 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 def aug_item(target: Any, key: Any, operate: Callable[[Any], Any], in_place: Callable[[Any, Any], Any]) -> None:
     """`target[key] op= value`: `in_place` is Python's own way, `operate` makes a new value."""
+    if isinstance(target, torch.Tensor):
+        key = _perhaps_outside(target, key)
     if has_number(key) or (isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key)):
         set_item(target, key, operate(get_item(target, key)))
     else:
         target[key] = in_place(target[key], operate.__defaults__[0])  # type: ignore[index]
+
+
+def _perhaps_outside(target: torch.Tensor, key: Any) -> Any:
+    """The key with numbers in place of integers on dimensions that vary, in a region that such a size may not take."""
+    if current().mask is None:
+        return key
+    items = list(key) if isinstance(key, tuple) else [key]
+    if len(items) > target.dim() or not all(isinstance(i, int | slice | Number) for i in items):
+        return key
+    for dim, item in enumerate(items):
+        if type(item) is int and is_size(target.shape[dim]):
+            items[dim] = Number(torch.scalar_tensor(item, dtype=torch.int64), int, item, item)
+    return tuple(items) if isinstance(key, tuple) else items[0]
 
 
 def _is_whole(key: torch.Tensor) -> bool:
