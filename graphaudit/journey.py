@@ -25,7 +25,7 @@ from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Fingerprint
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level
-from graphaudit.rewrite.fixes import mark_fixed
+from graphaudit.rewrite.fixes import explain_left, mark_fixed
 from graphaudit.rewrite.manager import PassManager
 from graphaudit.rewrite.pipeline import Fix, PipelineResult
 from graphaudit.rulebook import Rulebook
@@ -130,6 +130,7 @@ class Rewriting:
         self.findings += examine(Subject(model=self._model, rulebook=self._rulebook, refusal=lost, rows=rows))
         self.findings = merge(self.findings)
         mark_fixed(self.findings, self._fixes)
+        explain_left(self.findings, rows)
         self.findings = merge(self.findings)
 
     def report(self, started: float) -> Report:

@@ -6,6 +6,9 @@ With u uniform in [0, 1), n standard normal, e exponential of rate 1, and k a wh
     rand in float64                              →  k·2⁻⁵³
     randn(s), randn_like(x), normal(mean, std)   →  n,  n·std + mean
     exponential(x, rate)                         →  e / rate
+    log_normal(x, mean, std)                     →  exp(n·std + mean)
+    cauchy(x, median, scale)                     →  median ± scale·cos(a)/sin(a),  a = π·min(k, 2⁵³ − k)·2⁻⁵³
+    geometric(x, p)                              →  ⌈log(k·2⁻⁵³) / log1p(−p)⌉  in float64
     bernoulli(p)        p a tensor               →  u < p                        (k·2⁻⁵³ < p in float64)
     bernoulli(x, p), dropout(x, p)   p a number  →  k < ⌈p·2⁵³⌉,  x·(k < ⌈(1 − p)·2⁵³⌉)/(1 − p)
     multinomial(p, 1)                            →  argmax(p / e)
@@ -20,10 +23,12 @@ With u uniform in [0, 1), n standard normal, e exponential of rate 1, and k a wh
   under the same seed. A number of double precision is drawn as `randint(0, 2**53)`, which takes the same two words.
 - A draw that nothing reads becomes an input as well: it moves the generator on for the draws after it.
 - All draws of a policy, or none: what is left in the graph would come before or after its turn.
+- Fewer than 16 normals, those of a permuted layout and those behind log_normal are drawn one after the other, all
+  others in blocks of 16: `serial` noise says so where the size alone does not.
+- Half precision: uniform and exponential noise is float32, rounded; normal noise of float16 is float16.
 - Left alone: Gamma, Beta, Dirichlet and others that draw by rejection, so that how much they draw depends on what
-  they drew; draws in a branch or loop; a `torch.Generator` (`fold_seeded_draws` takes those); normal and exponential
-  noise in half precision; normal noise of 16 elements and more in a permuted layout, which PyTorch draws in another
-  way than `randn`.
+  they drew; draws in a branch or loop; a `torch.Generator` (`fold_seeded_draws` takes those); normal noise of
+  bfloat16, which NumPy has not.
 """
 
 from __future__ import annotations
@@ -47,6 +52,7 @@ aten = torch.ops.aten
 
 _DOUBLE = 2**53  # a double drawn by PyTorch is a whole number of 2^-53
 _BLOCK = 16  # from this many elements on, contiguous normals are drawn in blocks
+_NORMAL = (torch.float16, torch.float32, torch.float64)
 _REJECTION = ("_standard_gamma", "_sample_dirichlet", "poisson", "binomial")
 
 
@@ -105,10 +111,12 @@ class _Draw:
         return value
 
     def uniform(self) -> fx.Node:
-        """Uniform numbers in [0, 1) in the result's shape and dtype; halves are floats rounded."""
-        if self.result.dtype is torch.float64:
-            return self.call(aten.mul.Tensor, self.cast(self.doubles(), torch.float64), 1 / _DOUBLE)
-        return self.cast(self.noise("uniform"), self.result.dtype)
+        """Uniform numbers in [0, 1), float64 where the result is, else float32."""
+        return self.unit() if self.result.dtype is torch.float64 else self.noise("uniform")
+
+    def unit(self) -> fx.Node:
+        """Uniform numbers in [0, 1), float64."""
+        return self.call(aten.mul.Tensor, self.cast(self.doubles(), torch.float64), 1 / _DOUBLE)
 
     def doubles(self, like: torch.Tensor | None = None) -> fx.Node:
         """Uniform numbers of double precision, as whole numbers of 2^-53, int64."""
@@ -116,14 +124,19 @@ class _Draw:
 
     def normal(self) -> fx.Node:
         """Standard normal numbers in the result's shape and dtype."""
+        dtype = self.result.dtype
+        if dtype not in _NORMAL:
+            raise _LeftAlone(f"it draws normals in {_said(dtype)}; noise is {', '.join(map(_said, _NORMAL))}")
+        return self.serial(dtype) if _layout(self.result) is not None else self.noise("normal", dtype=dtype)
+
+    def serial(self, dtype: torch.dtype) -> fx.Node:
+        """Standard normal numbers in the result's shape, drawn one after the other."""
         small = all(isinstance(d, int) for d in self.result.shape) and self.result.numel() < _BLOCK
-        if not small and _layout(self.result) is not None:
-            raise _LeftAlone("normal noise in a permuted layout is drawn in another order than randn draws")
-        return self.noise("normal", dtype=_wide(self.result.dtype))
+        return self.noise("normal", dtype=dtype) if small else self.noise("normal", dtype=dtype, serial=1)
 
     def exponential(self, like: torch.Tensor) -> fx.Node:
         """Exponential numbers of rate 1 in the shape and dtype of `like`."""
-        return self.noise("exponential", like, _wide(like.dtype))
+        return self.cast(self.noise("exponential", like, _wide(like.dtype)), like.dtype)
 
     def noise(
         self,
@@ -166,13 +179,17 @@ def _hoist(program: Program, node: fx.Node) -> None:
 
 
 def _uniform(draw: _Draw) -> fx.Node:
-    low, high = draw.args.get("from", 0.0), draw.args.get("to", 1.0)
+    dtype = draw.result.dtype
+    low, high = torch.tensor([draw.args.get("from", 0.0), draw.args.get("to", 1.0)], dtype=_wide(dtype))
     made = draw.uniform()
-    if (low, high) == (0.0, 1.0):
+    if (low, high) != (0.0, 1.0):
+        made = draw.call(aten.add.Tensor, draw.call(aten.mul.Tensor, made, float(high - low)), float(low))
+    elif dtype is _wide(dtype):
         return made
-    ends = torch.tensor([low, high], dtype=_wide(draw.result.dtype))
-    scaled = draw.call(aten.mul.Tensor, made, float(ends[1] - ends[0]))
-    return draw.call(aten.add.Tensor, scaled, float(ends[0]))
+    # What rounding has brought up to the upper end is put at the lower one.
+    made, high = draw.cast(made, dtype), high.to(dtype)
+    full = draw.call(aten.eq.Scalar, made, float(high))
+    return draw.call(aten.masked_fill.Scalar, made, full, float(low.to(dtype)))
 
 
 def _normal(draw: _Draw) -> fx.Node:
@@ -187,6 +204,28 @@ def _exponential(draw: _Draw) -> fx.Node:
     made = draw.exponential(draw.result)
     rate = draw.args["lambd"]
     return made if rate == 1.0 else draw.call(aten.div.Tensor, made, rate)
+
+
+def _log_normal(draw: _Draw) -> fx.Node:
+    mean, std = draw.args["mean"], draw.args["std"]
+    scaled = draw.call(aten.mul.Tensor, draw.serial(_wide(draw.result.dtype)), std)
+    return draw.call(aten.exp.default, draw.call(aten.add.Tensor, scaled, mean))
+
+
+def _cauchy(draw: _Draw) -> fx.Node:
+    """tan(π(u − 1/2)) by the distance of u to the nearer of 0 and 1, which no dtype rounds to zero."""
+    drawn, dtype = draw.doubles(), _wide(draw.result.dtype)
+    distance = draw.call(aten.minimum.default, drawn, draw.call(aten.rsub.Scalar, drawn, _DOUBLE))
+    angle = draw.call(aten.mul.Tensor, draw.cast(distance, dtype), math.pi / _DOUBLE)
+    cotangent = draw.call(aten.div.Tensor, draw.call(aten.cos.default, angle), draw.call(aten.sin.default, angle))
+    is_low = draw.call(aten.lt.Scalar, drawn, _DOUBLE // 2)
+    made = draw.call(aten.where.self, is_low, draw.call(aten.neg.default, cotangent), cotangent)
+    return draw.call(aten.add.Tensor, draw.call(aten.mul.Tensor, made, draw.args["sigma"]), draw.args["median"])
+
+
+def _geometric(draw: _Draw) -> fx.Node:
+    trials = draw.call(aten.div.Tensor, draw.call(aten.log.default, draw.unit()), math.log1p(-draw.args["p"]))
+    return draw.call(aten.ceil.default, trials)
 
 
 def _bernoulli(draw: _Draw) -> fx.Node:
@@ -222,7 +261,8 @@ def _multinomial(draw: _Draw) -> fx.Node:
 
 def _with_replacement(draw: _Draw, weights: fx.Node) -> fx.Node:
     """Invert the cumulative distribution; its last value counts as 1. Compared as whole numbers, which is exact."""
-    _wide(weights.meta["val"].dtype)
+    if weights.meta["val"].dtype not in (torch.float32, torch.float64):
+        raise _LeftAlone(f"it sums weights of {_said(weights.meta['val'].dtype)}")
     sums = draw.call(aten.cumsum.default, weights, -1)
     share = draw.call(aten.div.Tensor, sums, draw.call(aten.slice.Tensor, sums, -1, -1))
     grid = draw.cast(draw.call(aten.mul.Tensor, share, float(_DOUBLE)), torch.int64)
@@ -248,6 +288,9 @@ _FORMS: dict[str, Callable[[_Draw], fx.Node | tuple[fx.Node, ...]]] = {
     **dict.fromkeys(("randn", "randn_like", "normal", "normal_functional"), _normal),
     **dict.fromkeys(("randint", "randint_like", "random"), _randint),
     "exponential": _exponential,
+    "log_normal": _log_normal,
+    "cauchy": _cauchy,
+    "geometric": _geometric,
     "bernoulli": _bernoulli,
     "native_dropout": _dropout,
     "dropout": lambda draw: _dropout(draw)[0],
@@ -257,9 +300,12 @@ _FORMS: dict[str, Callable[[_Draw], fx.Node | tuple[fx.Node, ...]]] = {
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
-    if dtype not in (torch.float32, torch.float64):
-        raise _LeftAlone(f"it draws in {str(dtype).removeprefix('torch.')}; noise is float32 or float64")
-    return dtype
+    """In what PyTorch computes draws of `dtype`."""
+    return torch.float64 if dtype is torch.float64 else torch.float32
+
+
+def _said(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _layout(tensor: torch.Tensor) -> list[int] | None:

@@ -12,6 +12,7 @@ import torch
 from onnx_ir.passes import common as ir_passes
 from torch import fx
 
+from graphaudit.export.scalars import keep_doubles
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.places import place_in_trace
@@ -51,7 +52,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     """
     _refuse_complex(program.interface)
     with quiet(), whole_recurrent_layers():
-        model = _translate(program, target.opset)
+        model = _translate(keep_doubles(program), target.opset)
         _check_interface(model, program)
         if model.functions:
             ir_passes.InlinePass()(model)

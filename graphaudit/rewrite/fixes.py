@@ -1,10 +1,12 @@
-"""Which finding was repaired by which pass."""
+"""Which finding was repaired by which pass, and why a pass left one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from graphaudit.findings import Finding
+from graphaudit.registry import passes
+from graphaudit.results import PassRow
 from graphaudit.rewrite.pipeline import Fix
 
 
@@ -15,4 +17,15 @@ def mark_fixed(findings: Iterable[Finding], fixes: Sequence[Fix]) -> None:
             same_line = site.place is not None and (site.place.file, site.place.line) == (finding.file, finding.line)
             if finding.name in repaired and (same_line or site.node == finding.node):
                 finding.fixed_by = name
+                break
+
+
+def explain_left(findings: Iterable[Finding], rows: Iterable[PassRow]) -> None:
+    """Write into each finding that blocks why the pass that repairs its kind left that line alone."""
+    left = [(passes()[row.name].fixes, site) for row in rows if row.name in passes() for site in row.left if site.place]
+    for finding in findings:
+        for names, site in left:
+            same_line = site.place is not None and (site.place.file, site.place.line) == (finding.file, finding.line)
+            if finding.blocks and finding.name in names and same_line:
+                finding.message += f"; not rewritten: {site.reason}"
                 break

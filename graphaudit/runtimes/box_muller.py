@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,14 @@ def box_muller(uniform: Array) -> Array:
         radius = np.sqrt(_F(-2) * _log(spread))
         sine, cosine = _sine_and_cosine(_F(2 * np.pi) * turn)
     else:
-        radius = np.sqrt(-2.0 * np.log(spread))
-        sine, cosine = np.sin(2 * np.pi * turn), np.cos(2 * np.pi * turn)
+        radius = np.sqrt(-2.0 * _each(math.log, spread))
+        sine, cosine = (_each(f, 2 * np.pi * turn) for f in (math.sin, math.cos))
     return np.concatenate([radius * cosine, radius * sine], axis=1).reshape(uniform.shape)
+
+
+def _each(function: Callable[[float], float], x: Array) -> Array:
+    """The C library's function, which PyTorch calls; NumPy's own differs in the last bit."""
+    return np.array([function(v) for v in x.ravel().tolist()], dtype=np.float64).reshape(x.shape)
 
 
 def _log(x: Array) -> Array:
@@ -41,8 +47,7 @@ def _log(x: Array) -> Array:
     mantissa = mantissa - _F(1) + np.where(low, mantissa, _F(0))
     exponent = exponent - low.astype(_F)
     square = mantissa * mantissa
-    tail = _polynomial(_LOG, mantissa) * mantissa * square
-    tail = _fused(exponent, _F(-2.12194440e-4), tail)
+    tail = _fused(_polynomial(_LOG, mantissa) * mantissa, square, exponent * _F(-2.12194440e-4))
     tail = _fused(square, _F(-0.5), tail)
     return _fused(exponent, _F(0.693359375), mantissa + tail)
 

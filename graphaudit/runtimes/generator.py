@@ -13,7 +13,7 @@ TransformationHelper.h, aten/src/ATen/native/cpu/DistributionTemplates.h; compar
                    whole block. In float32 with PyTorch's own polynomials for log, sine and cosine, which are those of
                    its AVX2 kernel (aten/src/ATen/native/cpu/avx_mathfun.h, after Cephes)
 
-All are the same to the last bit but normals, which are within 2 units in the last place.
+All are the same to the last bit on a CPU with AVX2; see docs/randomness.md for what was compared.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Generator:
         if distribution == "uniform":
             return self.uniform(shape, dtype)
         if distribution == "normal":
-            return self.normal(shape, dtype)
+            return self.normal(shape, dtype, serial=bool(parameters.get("serial")))
         if distribution == "exponential":
             return self.exponential(shape, dtype)
         if distribution == "randint":
@@ -98,18 +98,21 @@ class Generator:
             order[place], order[other] = order[other], order[place]
         return order
 
-    def normal(self, shape: Sequence[int], dtype: str = "float32") -> Array:
-        """`torch.randn(shape)`: mean 0, standard deviation 1."""
+    def normal(self, shape: Sequence[int], dtype: str = "float32", *, serial: bool = False) -> Array:
+        """`torch.randn(shape)`: mean 0, standard deviation 1. `serial`: one after the other, as for fewer than 16."""
         count = math.prod(shape)
-        if count < _BLOCK:
-            return np.array([self._one_normal() for _ in range(count)], dtype=np.float64).astype(dtype).reshape(shape)
+        wide = "float64" if dtype == "float64" else "float32"
+        if count < _BLOCK or serial:
+            drawn = np.array([self._one_normal() for _ in range(count)], dtype=np.float64)
+            return drawn.astype(wide).astype(dtype).reshape(shape)
         draw = self._doubles if dtype == "float64" else self._singles
-        flat = draw(count)
         whole = count - count % _BLOCK
-        flat[:whole] = box_muller(flat[:whole])
+        # Halves are drawn block by block; the others all at once, and what is no whole block is drawn again.
+        flat = np.zeros(count, wide) if dtype == "float16" else draw(count)
+        flat[:whole] = box_muller(draw(whole) if dtype == "float16" else flat[:whole])
         if whole < count:
             flat[-_BLOCK:] = box_muller(draw(_BLOCK))
-        return flat.reshape(shape)
+        return flat.astype(dtype).reshape(shape)
 
     def _one_normal(self) -> float:
         if self._next_normal is not None:

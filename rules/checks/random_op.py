@@ -48,12 +48,14 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import DRAWS, draw_severity, events, operator
+from graphaudit.rules.checks._events import DRAWS, draw_severity, events, operator, same_line
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
+    from graphaudit.capture import Event
 
 _REJECTION = ("standard_gamma", "sample_dirichlet", "poisson", "binomial")
+_REJECTING_OBJECTS = ("VonMises",)  # the loop is written in Python, out of uniform draws
 _INSTEAD = "Deploy the distribution's mean or its mode, or sample outside of the policy and pass the sample to forward."
 _FOREIGN = {"python-random": "Python's random draws here", "numpy-random": "numpy.random draws here"}
 
@@ -66,13 +68,21 @@ class RandomOp(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every draw: an error where another seed changes the result, a note where it does not."""
-        for event in events(subject, *DRAWS):
+        for event in sorted(events(subject, *DRAWS), key=lambda e: not _rejects(subject, e)):
             severity = draw_severity(subject, event.place, Severity.NOTE)
             source = "a torch.Generator" if event.kind.value == "generator" else "torch's generator"
             message = _FOREIGN.get(event.kind.value, f"{operator(event)} draws from {source}")
-            if operator(event) in _REJECTION:
+            if _rejects(subject, event):
                 message += " by rejection, which no fixed noise input replays"
             if severity is Severity.NOTE:
                 message += "; the result is the same under every seed tried"
-            remedy = _INSTEAD if operator(event) in _REJECTION else None
+            remedy = _INSTEAD if _rejects(subject, event) else None
             yield self.finding(message, place=event.place, severity=severity, remedy=remedy)
+
+
+def _rejects(subject: Subject, event: Event) -> bool:
+    """Whether how much is drawn depends on what was drawn."""
+    if operator(event) in _REJECTION:
+        return True
+    made = events(subject, "distribution")
+    return any(same_line(e.place, event.place) and e.detail in _REJECTING_OBJECTS for e in made)

@@ -13,6 +13,7 @@ from graphaudit.export.translate import ExportRefused, to_onnx
 from graphaudit.runtimes.onnxruntime import runner
 from tests.export.targets import ONNXRUNTIME, at_opset
 from tests.helpers import make_program
+from tests.passes.helpers import Unary
 
 
 class Awkward(nn.Module):
@@ -146,3 +147,11 @@ def test_nothing_reaches_the_terminal(capfd, caplog):
     assert capfd.readouterr() == ("", "")
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert not logging.getLogger("torch.onnx").disabled
+
+
+@pytest.mark.parametrize("function", [lambda x: x * 0.1, lambda x: x + 0.1, lambda x: x / 0.1])
+def test_numbers_beside_doubles_are_doubles(function):
+    x = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
+    _, program = make_program(Unary(function), (x,))
+    (got,) = runner(to_onnx(program, ONNXRUNTIME))([x])
+    torch.testing.assert_close(got, function(x), rtol=1e-15, atol=1e-15)

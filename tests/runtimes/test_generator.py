@@ -15,11 +15,17 @@ from hypothesis import strategies as st
 from graphaudit.runtimes.generator import Generator
 
 MANY = 10**6
+AVX2 = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 SHAPES = st.lists(st.integers(0, 9), max_size=3)
 SEEDS = st.integers(0, 2**63 - 1)
 STEPS = st.one_of(
     st.tuples(st.just("uniform"), SHAPES, st.sampled_from(["float32", "float64"]), st.just({})),
-    st.tuples(st.just("normal"), SHAPES, st.sampled_from(["float32", "float64"]), st.just({})),
+    st.tuples(
+        st.just("normal"),
+        SHAPES,
+        st.sampled_from(["float16", "float32", "float64"]),
+        st.sampled_from([{}, {"serial": 1}]),
+    ),
     st.tuples(st.just("exponential"), SHAPES, st.sampled_from(["float32", "float64"]), st.just({})),
     st.tuples(st.just("randint"), SHAPES, st.just("int64"), st.builds(
         lambda low, span: {"low": low, "high": low + span},
@@ -34,7 +40,7 @@ def torch_draw(distribution, shape, dtype, parameters):
     kind = getattr(torch, dtype)
     drawn = {
         "uniform": lambda: torch.rand(shape, dtype=kind),
-        "normal": lambda: torch.randn(shape, dtype=kind),
+        "normal": lambda: serial_normals(shape, kind) if parameters else torch.randn(shape, dtype=kind),
         "exponential": lambda: torch.empty(shape, dtype=kind).exponential_(),
         "randint": lambda: torch.randint(parameters["low"], parameters["high"], shape),
         "permutation": lambda: torch.randperm(parameters["n"]),
@@ -42,9 +48,16 @@ def torch_draw(distribution, shape, dtype, parameters):
     return drawn.numpy()
 
 
-def units_apart(got, wanted):
-    """The largest difference in units in the last place of what is wanted."""
-    return float((np.abs(got - wanted) / np.spacing(np.abs(wanted))).max(initial=0.0))
+def serial_normals(shape, kind):
+    """In a layout that is not contiguous, PyTorch's kernel draws one after the other."""
+    return torch.empty(*shape, 2, dtype=kind)[..., 0].normal_()
+
+
+def same(got, wanted):
+    """To the last bit; without AVX2, PyTorch's own normals are others, within 2 units in the last place."""
+    if AVX2 or got.dtype.kind != "f":
+        return np.array_equal(got, wanted)
+    return bool((np.abs(got - wanted) <= 2 * np.spacing(np.abs(wanted))).all())
 
 
 @settings(max_examples=150, deadline=None)
@@ -55,42 +68,36 @@ def test_any_sequence_of_draws_is_pytorchs(seed, steps):
     for step in steps:
         wanted, got = torch_draw(*step), generator.draw(*step)
         assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
-        if step[0] == "normal":
-            assert units_apart(got, wanted) <= 2
-        else:
-            assert np.array_equal(got, wanted)
+        assert same(got, wanted)
 
 
 @pytest.mark.parametrize(
-    ("distribution", "parameters"),
+    ("distribution", "dtype", "parameters"),
     [
-        ("uniform", {}),
-        ("exponential", {}),
-        ("randint", {"low": 0, "high": 2**53}),
-        ("randint", {"low": -5, "high": 95}),
+        ("uniform", "float32", {}),
+        ("uniform", "float64", {}),
+        ("exponential", "float32", {}),
+        ("randint", "int64", {"low": 0, "high": 2**53}),
+        ("randint", "int64", {"low": -5, "high": 95}),
+        ("permutation", "int64", {"n": MANY}),
+        ("normal", "float16", {}),
+        ("normal", "float32", {}),
+        ("normal", "float64", {}),
     ],
 )
-def test_a_million_draws_are_the_same_to_the_last_bit(distribution, parameters):
+def test_a_million_draws_are_the_same_to_the_last_bit(distribution, dtype, parameters):
     torch.manual_seed(11)
-    wanted = torch_draw(distribution, [MANY], "float32", parameters)
-    assert np.array_equal(Generator(11).draw(distribution, [MANY], "float32", parameters), wanted)
+    wanted = torch_draw(distribution, [MANY], dtype, parameters)
+    assert same(Generator(11).draw(distribution, [MANY], dtype, parameters), wanted)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_million_normals_are_within_two_units_in_the_last_place(dtype):
-    torch.manual_seed(12)
-    wanted = torch_draw("normal", [MANY], dtype, {})
-    got = Generator(12).normal([MANY], dtype)
-    assert units_apart(got, wanted) <= 2
-    assert (got == wanted).mean() > 0.99
-
-
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("count", [15, 16, 17, 31, 32, 33, 100])
-def test_the_stream_goes_on_behind_any_number_of_normals(count):
+def test_the_stream_goes_on_behind_any_number_of_normals(count, dtype):
     torch.manual_seed(3)
     generator = Generator(3)
     for _ in range(3):
-        assert units_apart(generator.normal([count]), torch.randn(count).numpy()) <= 2
+        assert same(generator.normal([count], dtype), torch.randn(count, dtype=getattr(torch, dtype)).numpy())
         assert np.array_equal(generator.uniform([4]), torch.rand(4).numpy())
 
 

@@ -77,3 +77,20 @@ class Numpy(nn.Module):
 def test_numpy_in_forward_at_the_users_line() -> None:
     (found,) = findings(audited(Numpy(), (torch.ones(1, 4),)), "numpy-in-forward")
     assert found.file == __file__
+
+
+class Angles(nn.Module):
+    def forward(self, obs):
+        return torch.distributions.VonMises(obs, obs.exp()).sample()
+
+
+class Tails(nn.Module):
+    def forward(self, obs):
+        return torch.distributions.StudentT(obs.exp()).sample()
+
+
+@pytest.mark.parametrize("cls", [Angles, Tails])
+def test_draws_by_rejection_leave_a_choice(cls: type[nn.Module]) -> None:
+    (found,) = findings(audited(cls(), (torch.ones(1, 4),), capturing=False), "random-op")
+    assert "by rejection" in found.message and found.file == __file__
+    assert "mean or its mode" in (found.remedy or "") and "sample outside" in found.remedy
