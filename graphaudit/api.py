@@ -14,6 +14,8 @@ from torch import nn
 
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
+from graphaudit.audit.islands import survey
+from graphaudit.audit.operators import operator_rows
 from graphaudit.audit.subject import Subject
 from graphaudit.capture.control_flow import Bounds
 from graphaudit.equivalence.eager import one_thread
@@ -69,6 +71,8 @@ def audit(
         targets=[r.target.name for r in rulebooks],
         findings=findings,
         fit={r.target.name: not blocking(findings, r.target.name) for r in rulebooks},
+        operators=operator_rows(subjects),
+        islands={s.rulebook.target.name: survey(s.judged, s.rulebook) for s in subjects if s.judged and s.rulebook},
         statement=_audit_statement(findings, rulebooks),
         seconds=time.perf_counter() - started,
     )

@@ -54,8 +54,44 @@ class PassRow(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
 
 
+class Islands(msgspec.Struct, kw_only=True):
+    """A graph between an accelerator and the rest, or between a target and what it does not take.
+
+    `nodes` counts what runs, constants left out, and `on` what stays on the accelerator; what is refused or not known
+    does not. An island is a connected part on the accelerator that runs in one go: no path leaves it and comes back.
+    `departures` is how often execution must leave the accelerator, however well nodes are ordered, and `crossings` how
+    many edges lead from one side to the other; `worst` is the node off the accelerator with the most of them. `share`
+    and `operations_share` (0 to 1; 1 for a graph without any) are the parts of the nodes and of the `operations`, the
+    floating-point operations of one run by the formulas of `graphaudit.audit.arithmetic`, that stay.
+    """
+
+    nodes: int
+    on: int
+    islands: int
+    departures: int
+    crossings: int
+    worst: str | None = None
+    worst_crossings: int = 0
+    share: float = 1.0
+    operations: int = 0
+    operations_share: float = 1.0
+
+
+class OperatorRow(msgspec.Struct, kw_only=True):
+    """One operator of the graphs that the targets judge, `count` nodes of it at most, and the least good answer that
+    each target's rulebook gives for one of them; a target whose graph has no such operator is left out."""
+
+    op: str
+    count: int
+    answers: dict[str, str]
+
+
 class Report(msgspec.Struct, kw_only=True):
-    """What an audit or a rewrite found out. `fit` says for each target whether the policy can go there as it stands."""
+    """What an audit or a rewrite found out. `fit` says for each target whether the policy can go there as it stands.
+
+    `operators` and `islands` are what an audit adds: what each target says of each operator, and how the graph falls
+    into parts on it.
+    """
 
     schema_version: int = SCHEMA_VERSION
     graphaudit_version: str
@@ -65,6 +101,8 @@ class Report(msgspec.Struct, kw_only=True):
     targets: list[str]
     findings: list[Finding]
     fit: dict[str, bool]
+    operators: list[OperatorRow] = []
+    islands: dict[str, Islands] = {}
     passes: list[PassRow] = []
     certificate: Certificate | None = None
     bundle: str | None = None

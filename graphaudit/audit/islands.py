@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import msgspec
 import networkx as nx
 
+from graphaudit.audit.arithmetic import operations
+from graphaudit.results import Islands
 from graphaudit.rulebook import Answer, Rulebook, Support
 
 if TYPE_CHECKING:
@@ -17,32 +18,11 @@ HOSTS = ("AI CPU", "CPU")  # the engines that are no accelerator
 _FOLDED = "Constant"  # becomes data when the model is compiled, and runs nowhere
 
 
-class Islands(msgspec.Struct, kw_only=True):
-    """A graph between an accelerator and the rest.
-
-    `nodes` counts what runs, constants left out, and `on` what stays on the accelerator; what is refused or not known
-    does not. An island is a connected part on the accelerator that runs in one go: no path leaves it and comes back.
-    `departures` is how often execution must leave the accelerator, however well nodes are ordered, and `crossings` how
-    many edges lead from one side to the other; `worst` is the node off the accelerator with the most of them.
-    """
-
-    nodes: int
-    on: int
-    islands: int
-    departures: int
-    crossings: int
-    worst: str | None = None
-    worst_crossings: int = 0
-
-    @property
-    def share(self) -> float:
-        """The part of the nodes that stays on the accelerator, 0 to 1; 1 for a graph without nodes."""
-        return self.on / self.nodes if self.nodes else 1.0
-
-
 def survey(graph: GraphView, rulebook: Rulebook) -> Islands:
     """The islands of `graph` under the answers of `rulebook`; takes time proportional to nodes and edges."""
-    on = {n.name: _stays(rulebook.answer(n)) for n in graph.nodes if n.domain or n.op != _FOLDED}
+    nodes = [n for n in graph.nodes if n.domain or n.op != _FOLDED]
+    on = {n.name: _stays(rulebook.answer(n)) for n in nodes}
+    arithmetic = {n.name: operations(n) for n in nodes}
     stages: dict[str, int] = {}
     parts: nx.Graph[str] = nx.Graph()
     crossings: Counter[str] = Counter()
@@ -65,8 +45,15 @@ def survey(graph: GraphView, rulebook: Rulebook) -> Islands:
         crossings=crossings.total(),
         worst=worst,
         worst_crossings=crossings[worst] if worst else 0,
+        share=_share(sum(on.values()), len(on)),
+        operations=sum(arithmetic.values()),
+        operations_share=_share(sum(a for n, a in arithmetic.items() if on[n]), sum(arithmetic.values())),
     )
 
 
 def _stays(answer: Answer) -> bool:
     return answer.support in (Support.SUPPORTED, Support.LIMITED) and answer.engine not in HOSTS
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0

@@ -9,18 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from graphaudit.report.layout import columns, hanging, joined, print_lines, text
+from graphaudit.report.operators import CELLS, STYLES
 from graphaudit.rulebook.atc import AtcAdvice
 from graphaudit.rulebook.compare import Change
 from graphaudit.rulebook.query import Condition, OpAnswer
-from graphaudit.rulebook.target import Support
 
-STYLES = {
-    Support.SUPPORTED: "bold green",
-    Support.LIMITED: "bold yellow",
-    Support.UNSUPPORTED: "bold red",
-    Support.UNKNOWN: "bold magenta",
-}
-CELLS = {Support.SUPPORTED: "yes", Support.LIMITED: "limits", Support.UNSUPPORTED: "no", Support.UNKNOWN: "?"}
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 _VALUE = 60  # characters of a value that are shown of a change
 

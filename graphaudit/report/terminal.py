@@ -9,6 +9,7 @@ from rich.text import Text
 
 from graphaudit.report.diagnostics import diagnostics, tally
 from graphaudit.report.layout import columns, hanging, joined, print_lines, text
+from graphaudit.report.operators import island_lines, operator_table
 from graphaudit.report.passes import pass_rows
 from graphaudit.results import CaptureSummary, PolicySummary, Report
 from graphaudit.text import counted, shown_path
@@ -31,6 +32,9 @@ def report_lines(report: Report, console: Console, *, verbose: bool = False) -> 
     if report.passes:
         yield from pass_rows(console, report.passes, verbose)
         yield Text()
+    for lines in (operator_table(report), [*island_lines(report, console)]):
+        if lines:
+            yield from (*lines, Text())
     if report.findings:
         yield text(tally(report.findings))
     yield from _closing(console, report)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from onnx import parser
 
-from graphaudit.audit.islands import Islands, survey
+from graphaudit.audit.islands import survey
 from graphaudit.audit.subject import Subject
 from graphaudit.findings import Finding, Severity
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.onnx_view import view_model
 from graphaudit.registry import checks
+from graphaudit.results import Islands
 from graphaudit.rulebook import load_rulebook
 
 HEAD = '<ir_version: 10, opset_import: ["" : 18]>\n'
