@@ -17,6 +17,7 @@ from graphaudit.audit.examine import examine
 from graphaudit.audit.islands import survey
 from graphaudit.audit.operators import operator_rows
 from graphaudit.audit.subject import Subject
+from graphaudit.bisection import bisect_journey
 from graphaudit.capture.control_flow import Bounds
 from graphaudit.equivalence.eager import one_thread
 from graphaudit.errors import PolicyError, TargetError
@@ -26,7 +27,7 @@ from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.journey import Journey, Progress, blocking, refusal
 from graphaudit.policy import Policy
 from graphaudit.policy.probe import probe
-from graphaudit.results import CaptureSummary, PolicySummary, Report
+from graphaudit.results import Bisection, CaptureSummary, PolicySummary, Report
 from graphaudit.rewrite.manager import PassManager
 from graphaudit.rulebook import Rulebook, load_rulebook
 
@@ -128,6 +129,35 @@ def _refuse_fx_targets(rulebooks: Sequence[Rulebook], model: OnnxModel) -> None:
             f"{name} takes graphs of ATen ops, and {model.name} is an ONNX model",
             "Name the policy it was made of, or a target that takes ONNX.",
         )
+
+
+@one_thread()
+def bisect(
+    policy: Policy | nn.Module,
+    example_inputs: Sequence[Any] | None = None,
+    *,
+    target: str,
+    output: str | Path | None = None,
+    count: int = 32,
+    seed: int = 0,
+    inputs: Callable[[int], Sequence[Any]] | None = None,
+    dynamic_shapes: Sequence[Any] | None = None,
+    loop_bounds: Sequence[str | int] = (),
+    manager: PassManager | None = None,
+    progress: Progress | None = None,
+) -> Bisection:
+    """Which passes of a rewrite diverge, through which of their nodes, on which inputs.
+
+    Reproducers are written to the folder `output`, if it is given. The other arguments are those of `rewrite`. Raises
+    GraphAuditError and OSError.
+    """
+    say = progress or _silent
+    rulebook = load_rulebook(target)
+    manager = manager or PassManager.of()
+    journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, None, loop_bounds), say)
+    found = bisect_journey(journey, rulebook, manager, count, seed, Path(output) if output is not None else None)
+    journey.fingerprint.verify()
+    return found
 
 
 def _as_policy(

@@ -9,6 +9,7 @@ sentence or two, and the command line turns it into exit status 2 without a trac
     ├── TargetError        no such target
     ├── RuleError          a rule file is not valid
     ├── PassError          a pass or an option of a pass that was asked for does not exist
+    ├── PluginError        an installed plugin cannot be loaded
     ├── OutputError        the bundle cannot be written where it was asked for
     ├── BundleError        a folder is not a bundle, or its files do not match its manifest
     ├── GuardError         a deployed policy left the conditions under which its certificate holds
@@ -45,6 +46,10 @@ class RuleError(GraphAuditError):
 
 class PassError(GraphAuditError):
     """There is no pass of that name, or it does not take that option or value."""
+
+
+class PluginError(GraphAuditError):
+    """What an installed package registers as a pass or check cannot be loaded, or is none."""
 
 
 class OutputError(GraphAuditError):

@@ -126,12 +126,17 @@ class Rewriting:
         if captured:
             passed = self._passes(Level.FX, program, self._check_program)
             lost = self._translate(passed.artifact) if not passed.stopped else None
-        rows = tuple(self._rows)
-        self.findings += examine(Subject(model=self._model, rulebook=self._rulebook, refusal=lost, rows=rows))
+        subject = Subject(model=self._model, rulebook=self._rulebook, refusal=lost, rows=self.rows)
+        self.findings += examine(subject)
         self.findings = merge(self.findings)
         mark_fixed(self.findings, self._fixes)
         explain_left(self.findings, rows)
         self.findings = merge(self.findings)
+
+    @property
+    def rows(self) -> tuple[PassRow, ...]:
+        """One row for each step so far."""
+        return tuple(self._rows)
 
     def report(self, started: float) -> Report:
         """The typed result; `bundle` is filled in by whoever writes it."""

@@ -1,7 +1,8 @@
 """Finds the passes and checks: every module of `graphaudit.passes` and `graphaudit.rules.checks`, and entry points.
 
 A new pass or check is a new file; nothing here or anywhere else in the engine names one. Third parties register a
-`Pass` or `Check` class under the entry-point group `graphaudit.passes` or `graphaudit.checks`.
+`Pass` or `Check` class under the entry-point group `graphaudit.passes` or `graphaudit.checks`, and the package whose
+folder holds their target files under `graphaudit.targets`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ import inspect
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import entry_points
+from importlib import resources
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphaudit.audit.check import Check
-from graphaudit.errors import RuleError
+from graphaudit.errors import PluginError, RuleError
+from graphaudit.text import one_line
 
 if TYPE_CHECKING:
     from graphaudit.rewrite.base import Pass
 
 T = TypeVar("T")
+
+# What the class of a plugin has to set.
+_DATA = {"Pass": ("name", "level"), "Check": ("code", "name", "severity", "remedy")}
 
 
 @cache
@@ -59,7 +66,47 @@ def _discover(package: str, group: str, base: type[T]) -> Iterator[type[T]]:
             module = importlib.import_module(f"{package}.{info.name}")
             yield from (c for c in _classes(module, base) if c.__module__ == module.__name__)
     for entry in entry_points(group=group):
-        yield entry.load()
+        yield _plugin(entry, base)
+
+
+def target_folders() -> list[Traversable]:
+    """The folders of third parties' target files. Raises PluginError where one cannot be found."""
+    folders = []
+    for entry in entry_points(group="graphaudit.targets"):
+        package = _load(entry)
+        if not inspect.ismodule(package):
+            raise PluginError(f"{_said(entry)} is no package", _remedy(entry))
+        folders.append(resources.files(package))
+    return folders
+
+
+def _plugin(entry: EntryPoint, base: type[T]) -> type[T]:
+    """The class that a plugin registers. Raises PluginError where it cannot be used."""
+    loaded = _load(entry)
+    if not (inspect.isclass(loaded) and issubclass(loaded, base)):
+        raise PluginError(f"{_said(entry)} is no {base.__name__}", _remedy(entry))
+    missing = [name for name in _DATA[base.__name__] if not hasattr(loaded, name)]
+    missing += sorted(getattr(loaded, "__abstractmethods__", ()))
+    if missing:
+        raise PluginError(f"{_said(entry)} does not define {', '.join(missing)}", _remedy(entry))
+    return loaded
+
+
+def _load(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except Exception as error:  # third-party code: whatever it raises, it is named in one line
+        raised = one_line(f"{type(error).__name__}: {error}")
+        raise PluginError(f"{_said(entry)} raises {raised}", _remedy(entry)) from error
+
+
+def _said(entry: EntryPoint) -> str:
+    owner = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an installed package"
+    return f"the plugin {entry.name!r} of {owner} cannot be used: {entry.value}"
+
+
+def _remedy(entry: EntryPoint) -> str:
+    return f"Repair or uninstall {entry.dist.name if entry.dist is not None else 'the package'}."
 
 
 def _classes(module: object, base: type[T]) -> Iterator[type[T]]:

@@ -112,3 +112,36 @@ class Report(msgspec.Struct, kw_only=True):
     def reaches(self, threshold: Severity | None) -> bool:
         """Whether any unrepaired finding is at or above `threshold`."""
         return any(f.reaches(threshold) for f in self.findings)
+
+
+class NodeAt(msgspec.Struct, kw_only=True):
+    """A node, and the line it stands for."""
+
+    node: str
+    place: Place | None = None
+
+
+class Culprit(msgspec.Struct, kw_only=True):
+    """A smallest set of nodes that makes a pass diverge, and on which inputs. No `nodes`: the step as a whole.
+
+    `reproducer` is a Python file that replays the pass on a small graph; `note` says why there is none.
+    """
+
+    step: str
+    nodes: list[NodeAt]
+    inputs: list[str]
+    message: str
+    reproducer: str | None = None
+    note: str = ""
+
+
+class Bisection(msgspec.Struct, kw_only=True):
+    """What makes a policy diverge: all culprits, in the order of the pipeline. `inputs` counts those compared on."""
+
+    schema_version: int = SCHEMA_VERSION
+    policy: str
+    target: str
+    inputs: int
+    steps: list[str]
+    culprits: list[Culprit]
+    statement: str

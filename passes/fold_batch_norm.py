@@ -9,9 +9,9 @@
 - Nothing else reads the value between the two layers.
 - A linear layer meets a batch norm only on inputs of rank 2, where both mean the same dimension by channel.
 - A convolution after a batch norm stays as it is: its padding is zero before the norm, not after it.
-- Left alone where folding amplifies rounding: (|W| + |b| + |mean|) / sqrt(var + eps) above `max_amplification` (4096) in
-  some channel, |W| the Euclidean norm of its weights (1 for folding forwards). A running variance near zero gives such
-  numbers.
+- Left alone where folding amplifies rounding: (|W| + |b| + |mean|) / sqrt(var + eps) above `max_amplification` (4096)
+  in some channel, |W| the Euclidean norm of its weights (1 for folding forwards). A running variance near zero gives
+  such numbers.
 
 The new weights are computed in float64 and rounded once. The results differ from the original by rounding.
 """

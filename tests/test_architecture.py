@@ -21,7 +21,7 @@ ALLOWED = {
     "rulebook": {"graphs"},
     "runtimes": {"graphs"},
     "equivalence": {"policy", "graphs", "runtimes"},
-    "rewrite": {"equivalence", "graphs", "rulebook"},
+    "rewrite": {"equivalence", "graphs", "policy", "rulebook", "runtimes"},
     "export": {"equivalence", "graphs", "policy", "rulebook", "runtimes"},
     "audit": {"capture", "export", "graphs", "policy", "rulebook"},
     "report": {"audit", "export", "rewrite", "rulebook"},

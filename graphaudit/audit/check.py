@@ -28,6 +28,7 @@ FAMILIES = {
     "GA4": "randomness",
     "GA5": "state and mode",
     "GA6": "interface and shapes",
+    "GA9": "from plugins",  # codes that this repository never uses
 }
 
 

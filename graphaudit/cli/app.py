@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from graphaudit import __version__
 from graphaudit.cli import rulebook, streams
+from graphaudit.cli.bisect import bisect
+from graphaudit.cli.loading import load, prepare
 from graphaudit.cli.options import FailOn, Flag, Output, PipelineOptions, PolicyOptions
 from graphaudit.cli.passes import manager, passes
 from graphaudit.errors import PassError, PolicyError
 from graphaudit.text import one_line
 
 if TYPE_CHECKING:
-    from graphaudit.report.progress import Progress
     from graphaudit.results import Report
 
 # Both are frozen; a default in a signature is made once.
@@ -43,7 +44,7 @@ def build_app() -> App:
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative=""),
     )
-    for command in (audit, rewrite, verify, explain, targets, passes):
+    for command in (audit, rewrite, verify, bisect, explain, targets, passes):
         app.command(command)
     app.command(rulebook.rulebook_app())
     return app
@@ -74,8 +75,8 @@ def audit(
     """
     names = target or ["onnxruntime"]
     with streams.working(debug=output.debug) as progress:
-        _prepare(names, progress)
-        subject = _load(policy, options, progress)
+        prepare(names, progress)
+        subject = load(policy, options, progress)
         from graphaudit.api import audit as run_audit
 
         report: Report = run_audit(subject, target=names, loop_bounds=options.loop_bound, progress=progress)
@@ -123,9 +124,9 @@ def rewrite(
             f"{one_line(policy)} is an ONNX file, which can only be audited", "Name the policy it was made of."
         )
     with streams.working(debug=output.debug) as progress:
-        _prepare([target], progress, output_folder)
+        prepare([target], progress, output_folder)
         chosen = manager(pipeline)
-        subject = _load(policy, options, progress)
+        subject = load(policy, options, progress)
         from graphaudit.api import rewrite as run_rewrite
 
         report: Report = run_rewrite(
@@ -213,43 +214,6 @@ def targets(*, op_table: Flag = False, output: Output = OUTPUT) -> int:
 
         print_targets(all_targets(), streams.console())
     return 0
-
-
-def _prepare(target_names: list[str], progress: Progress | None, output: Path | None = None) -> None:
-    """Check what is cheap to check, then import torch."""
-    from graphaudit.host import import_torch
-    from graphaudit.rulebook import load_rulebook
-
-    for name in target_names:
-        load_rulebook(name)
-    if progress:
-        progress("importing torch")
-    import_torch()
-    if output is not None:
-        from graphaudit.export.bundle import check_output
-
-        check_output(output)
-
-
-def _load(policy: str, options: PolicyOptions, progress: Progress | None) -> Any:
-    """The policy, or the ONNX model."""
-    if progress:
-        progress(f"loading {policy}")
-    if policy.lower().endswith(".onnx"):
-        from graphaudit.graphs.onnx_reader import load_onnx
-
-        return load_onnx(policy)
-    from graphaudit.policy.loading import load_policy
-
-    return load_policy(
-        policy,
-        trust=options.trust,
-        example_inputs=options.example_inputs,
-        example_kwargs=options.example_kwargs,
-        inputs=options.inputs_from,
-        dynamic_shapes=options.dynamic_shapes,
-        reference=options.reference,
-    )
 
 
 def _print(report: Report, output: Output, verbose: bool) -> None:

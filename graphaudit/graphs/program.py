@@ -169,8 +169,33 @@ class Program:
 
         Noise is drawn anew in each call, from PyTorch's global CPU generator.
         """
+        specs = self.exported.graph_signature.output_specs
+        module, flatten = self.exported.graph_module, self._flattener(dtype)
+
+        def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            with torch.no_grad():
+                results = module(*flatten(inputs))
+            kept = [r for s, r in zip(specs, results) if s.kind is OutputKind.USER_OUTPUT]
+            return [torch.as_tensor(r) for r in kept if r is not None]
+
+        return run
+
+    def values(self, inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """What every node of the main graph computes from flat arguments, by name."""
+        found: dict[str, Any] = {}
+
+        class Recorder(fx.Interpreter):
+            def run_node(self, n: fx.Node) -> Any:
+                found[n.name] = super().run_node(n)
+                return found[n.name]
+
+        with torch.no_grad():
+            Recorder(self.exported.graph_module).run(*self._flattener(None)(inputs))
+        return found
+
+    def _flattener(self, dtype: torch.dtype | None) -> Callable[[Sequence[torch.Tensor]], list[Any]]:
+        """From flat arguments to the values of all placeholders."""
         signature = self.exported.graph_signature
-        module = self.exported.graph_module
         lifted = {s.arg.name: self._cast(self._tensor(s), dtype) for s in signature.input_specs if s.kind in _LIFTED}
         examples = {n.name: n.meta.get("val") for n in self.graph.find_nodes(op="placeholder")}
 
@@ -180,9 +205,9 @@ class Program:
             dense = isinstance(example, torch.Tensor) and example.is_contiguous()
             return tensor.contiguous() if dense else tensor
 
-        def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        def flatten(inputs: Sequence[torch.Tensor]) -> list[Any]:
             given = iter([*inputs, *draw_noise(self.noise, inputs, self.interface.inputs)])
-            flat = [
+            return [
                 lifted[s.arg.name]
                 if s.kind in _LIFTED
                 else _generator(self.exported.constants[s.target])
@@ -192,12 +217,8 @@ class Program:
                 else lay_out(s, next(given))
                 for s in signature.input_specs
             ]
-            with torch.no_grad():
-                results = module(*flat)
-            kept = [r for s, r in zip(signature.output_specs, results) if s.kind is OutputKind.USER_OUTPUT]
-            return [torch.as_tensor(r) for r in kept if r is not None]
 
-        return run
+        return flatten
 
     def _append_call(self, placeholder: fx.Node) -> None:
         """Let the exported program's own signature and example take one more keyword, which its retracing asks for."""

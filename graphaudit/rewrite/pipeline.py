@@ -136,14 +136,18 @@ def _run_step(
     row = PassRow(name=step.name, level=step.level, changed=0)
     if step.target_ops and not has_any(before, step.target_ops):
         return row
-    try:
+
+    def run() -> PassResult[Artifact]:
+        nonlocal outcome
         outcome = step.run(before.copy(), target)
+        return outcome
+
+    verdict = judge(step, before, run, check, weakest([result.claim, step.claims]))
+    if outcome is not None:
         row.changed = len(outcome.rewritten)
         row.left = [LeftAlone(node=s.node, reason=s.reason, place=s.place) for s in outcome.left]
-        if outcome.changed:
-            row.verdict = _judge(step, result, outcome, check)
-    except Exception as error:  # passes are contributors' code: whatever one raises, the policy goes on without it
-        row.verdict = _diverged(step, f"{type(error).__name__}: {_first_line(error)}")
+    if outcome is None or outcome.changed:
+        row.verdict = verdict
     if row.verdict is not None and not row.verdict.holds:
         row.rolled_back = True
     elif row.verdict is not None and outcome is not None:
@@ -156,16 +160,24 @@ def _run_step(
     return row
 
 
-def _judge(
+def judge(
     step: Pass[Artifact],
-    before: PipelineResult[Artifact],
-    outcome: PassResult[Artifact],
+    before: Artifact,
+    run: Callable[[], PassResult[Artifact]],
     check: Callable[[str, Artifact, Claim], Verdict],
+    claims: Claim,
 ) -> Verdict:
-    malformation = find_malformation(before.artifact, outcome.artifact)
-    if malformation is not None:
-        return _diverged(step, malformation)
-    return check(step.name, outcome.artifact, weakest([before.claim, step.claims]))
+    """What `run` makes of `before`: well formed, and then what `check` says. Nothing changed is equivalent."""
+    try:
+        outcome = run()
+        if not outcome.changed:
+            return Verdict(step=step.name, claim=Claim.EQUIVALENT, inputs=0)
+        malformation = find_malformation(before, outcome.artifact)
+        if malformation is not None:
+            return _diverged(step, malformation)
+        return check(step.name, outcome.artifact, claims)
+    except Exception as error:  # passes are contributors' code: whatever one raises, the policy goes on without it
+        return _diverged(step, f"{type(error).__name__}: {_first_line(error)}")
 
 
 def _diverged(step: Pass[Any], note: str) -> Verdict:

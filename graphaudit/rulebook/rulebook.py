@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from graphaudit.errors import RuleError, TargetError
 from graphaudit.findings import Evidence
+from graphaudit.registry import target_folders
 from graphaudit.rulebook.schema import OpRule, TargetFile, cite, extend, parse, validate
 from graphaudit.rulebook.target import Answer, Target
 
@@ -119,7 +120,8 @@ def _read(name: str) -> TargetFile:
 
 @cache
 def _files() -> dict[str, Traversable]:
-    return {f.name: f for f in resources.files(_PACKAGE).iterdir() if f.name.endswith(".json")}
+    folders = [*target_folders(), resources.files(_PACKAGE)]  # a plugin does not replace a target of ours
+    return {f.name: f for folder in folders for f in folder.iterdir() if f.name.endswith(".json")}
 
 
 def _no_target(name: str) -> TargetError:

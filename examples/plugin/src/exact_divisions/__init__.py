@@ -1,0 +1,1 @@
+"""A pass and a finding that graphaudit finds through entry points."""

@@ -1,0 +1,1 @@
+"""Target files of our own machines."""
