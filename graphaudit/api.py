@@ -104,13 +104,8 @@ def rewrite(
     """
     started = time.perf_counter()
     say = progress or _silent
-    rulebook = load_rulebook(target)
+    rulebook = _rewritten_for(target)
     manager = manager or PassManager.of()
-    if rulebook.target.graph == "fx":
-        raise TargetError(
-            f"there is no rewrite for {target}, only an audit: it takes no model file that a bundle could hold",
-            f"Run `graphaudit audit --target {target}`, or rewrite for a target that takes ONNX.",
-        )
     if output is not None:
         check_output(output)
     journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
@@ -121,6 +116,17 @@ def rewrite(
         say("writing the bundle")
         report.bundle = str(travelled.write(output, report, seed))
     return report
+
+
+def _rewritten_for(target: str) -> Rulebook:
+    """The rulebook of a target that takes a model file. Raises TargetError."""
+    rulebook = load_rulebook(target)
+    if rulebook.target.graph == "fx":
+        raise TargetError(
+            f"there is no rewrite for {target}, only an audit: it takes no model file that a bundle could hold",
+            f"Run `graphaudit audit --target {target}`, or rewrite for a target that takes ONNX.",
+        )
+    return rulebook
 
 
 def _refuse_fx_targets(rulebooks: Sequence[Rulebook], model: OnnxModel) -> None:
@@ -152,7 +158,7 @@ def bisect(
     GraphAuditError and OSError.
     """
     say = progress or _silent
-    rulebook = load_rulebook(target)
+    rulebook = _rewritten_for(target)
     manager = manager or PassManager.of()
     journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, None, loop_bounds), say)
     found = bisect_journey(journey, rulebook, manager, count, seed, Path(output) if output is not None else None)

@@ -130,7 +130,7 @@ class Rewriting:
         self.findings += examine(subject)
         self.findings = merge(self.findings)
         mark_fixed(self.findings, self._fixes)
-        explain_left(self.findings, rows)
+        explain_left(self.findings, self.rows)
         self.findings = merge(self.findings)
 
     @property
