@@ -1,4 +1,4 @@
-"""`if`, conditional expressions, `and`, `or`, `not`, `assert`: Python where Python decides, masks where tensors do."""
+"""`if`, conditional expressions, `and`, `or`, `not`: Python where Python decides, masks where tensors do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+from graphaudit.capture.control_flow.alternatives import Either, settled
+from graphaudit.capture.control_flow.arrays import Array, tensor_of
+from graphaudit.capture.control_flow.entries import is_filled, is_open
 from graphaudit.capture.control_flow.numbers import Number, as_bool
 from graphaudit.capture.control_flow.select import facts_of, negated, select
 from graphaudit.capture.control_flow.session import current
@@ -18,13 +21,18 @@ def decides_on_data(value: Any) -> bool:
     """Whether the truth of `value` is known to the graph only: it is a tensor's, or other at other sizes."""
     if is_size(value):
         return decided(_truth_of_size(value)) is None
-    return isinstance(value, torch.Tensor | Number)
+    return isinstance(value, torch.Tensor | Number | Array) or isinstance(settled(value), Either) or is_open(value)
 
 
 def condition(value: Any) -> Any:
     """`bool(value)`: a Number where a tensor decides, else a bool. Raises Refused for more than one element."""
-    if isinstance(value, torch.Tensor):
-        value = Number.of(value)
+    value = settled(value)
+    if isinstance(value, Either):
+        return select(value.condition, condition(value.taken), condition(value.other))
+    if is_open(value):
+        value = is_filled(value)
+    if isinstance(value, torch.Tensor | Array):
+        value = Number.of(tensor_of(value))
     if is_size(value):
         truth = _truth_of_size(value)
         known = decided(truth)
@@ -86,10 +94,10 @@ def and_(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
     if not decides_on_data(left):
         return second() if condition(left) else left
     held = condition(left)
-    right = _only_where(held, second)
+    right = only_where(held, second)
     if not (_is_truth(left) and _is_truth(right)):
         return select(held, right, left)
-    return _both(held, right)
+    return both(held, right)
 
 
 def or_(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
@@ -98,22 +106,16 @@ def or_(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
     if not decides_on_data(left):
         return left if condition(left) else second()
     held = condition(left)
-    right = _only_where(negated(held), second)
+    right = only_where(negated(held), second)
     if not (_is_truth(left) and _is_truth(right)):
         return select(held, left, right)
-    neither = _both(negated(held), not_(right))
+    neither = both(negated(held), not_(right))
     return not_(neither)
 
 
 def not_(value: Any) -> Any:
     """`not value`."""
     return negated(condition(value)) if decides_on_data(value) else not condition(value)
-
-
-def assert_stmt(test: Any, message: Callable[[], Any]) -> None:
-    """`assert test`: kept where Python decides; a graph does not raise, so it is dropped where a tensor does."""
-    if not decides_on_data(test):
-        assert condition(test), message()
 
 
 class _Operand:
@@ -127,7 +129,7 @@ class _Operand:
         self.value = self._compute()
 
 
-def _only_where(held: Number, side: Callable[[], Any]) -> Any:
+def only_where(held: Number, side: Callable[[], Any]) -> Any:
     """The value of an operand that Python evaluates only where `held` is true."""
     operand = _Operand(side)
     predicate(held, operand.run, lambda: None, side)
@@ -140,7 +142,8 @@ def _is_truth(value: Any) -> bool:
     return isinstance(value, bool | torch.SymBool) or (isinstance(value, Number) and value.kind is bool)
 
 
-def _both(held: Number, right: Any) -> Any:
+def both(held: Number, right: Any) -> Any:
+    """`held and right`, with what is known where it is true."""
     if not decides_on_data(right):
         return held if condition(right) else False
     also = condition(right)

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import builtins
 import functools
-import inspect
 import math
 from collections.abc import Callable, Mapping
-from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import torch
 from torch._higher_order_ops.while_loop import while_loop
 
-from graphaudit.capture.control_flow import conversions, loops
+from graphaudit.capture.control_flow import loops
+from graphaudit.capture.control_flow.alternatives import Either, holds_either, lifted
 from graphaudit.capture.control_flow.branches import condition, predicate
-from graphaudit.capture.control_flow.numbers import Number
+from graphaudit.capture.control_flow.classes import adopt
 from graphaudit.capture.control_flow.scopes import is_transpiled
 from graphaudit.capture.control_flow.session import current
 from graphaudit.capture.control_flow.tables import Choice
 from graphaudit.capture.control_flow.transpile import NotTranspiled, transpile
+from graphaudit.capture.control_flow.twins import twin_of
 from graphaudit.graphs.places import is_engine
 
 _OWN = ((builtins, "max", max), (builtins, "min", min), (math, "pow", math.pow))
-_METHODS: dict[str, Callable[..., Any]] = {
-    "item": Number.of,
-    "tolist": conversions.tolist,
-    "__bool__": lambda t: conversions.BUILTINS[bool](t),
-    "__int__": lambda t: conversions.BUILTINS[int](t),
-    "__float__": lambda t: conversions.BUILTINS[float](t),
-    "is_nonzero": lambda t: conversions.BUILTINS[bool](t),
-}
 
 
 def _cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
@@ -57,10 +50,31 @@ def converted_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     if structured is not None:
         converted = [convert(a) if isinstance(a, FunctionType) else a for a in args]
         return structured(*converted, **{k: convert(v) for k, v in kwargs.items()})
-    twin = _twin(function, args, kwargs)
-    if twin is not None:
-        return twin(*args, **kwargs)
-    return convert(function)(*args, **kwargs)
+    if isinstance(function, Either) or (holds_either(args, kwargs) and not _is_users(function)):
+        return (
+            lifted(converted_call, (function, args, kwargs), {})
+            if isinstance(function, Either)
+            else lifted(lambda *given, **named: converted_call(function, given, named), args, kwargs)
+        )
+    if isinstance(function, type):
+        adopt(function, current())
+    elif not isinstance(function, FunctionType | MethodType | BuiltinFunctionType):
+        adopt(type(function), current())
+    if not _is_users(function):
+        args, kwargs = tuple(map(_argument, args)), {k: _argument(v) for k, v in kwargs.items()}
+    twin = twin_of(function, args, kwargs)
+    return twin(*args, **kwargs) if twin is not None else convert(function)(*args, **kwargs)
+
+
+def _is_users(function: Any) -> bool:
+    """Whether a function is written in Python, and not an engine's."""
+    inner = function.__func__ if isinstance(function, MethodType) else function
+    return isinstance(inner, FunctionType) and not is_engine(inner.__code__.co_filename)
+
+
+def _argument(value: Any) -> Any:
+    """A function of the user's, given to `map`, `sorted` or `torch.vmap`, is called from there."""
+    return convert(value) if isinstance(value, FunctionType | MethodType) else value
 
 
 def _own(function: Any) -> Any:
@@ -81,32 +95,13 @@ def convert(function: Any) -> Any:
     wrapped = getattr(function, "__wrapped__", None)
     if wrapped is not None and "/torch/" in function.__code__.co_filename:
         return convert(wrapped)  # no_grad and its kin: the whole capture runs without gradients
-    if is_engine(function.__code__.co_filename) or inspect.isgeneratorfunction(function):
+    if is_engine(function.__code__.co_filename):
         return function
+    session = current()
     try:
         made = transpile(function)
-    except NotTranspiled:
-        return function  # it runs as it is; a decision on a tensor in it ends the capture
-    current().globals[id(function.__globals__)] = function.__globals__
+    except NotTranspiled as error:  # it runs as it is; a decision on a tensor in it ends the capture
+        session.left_alone[function.__code__] = str(error), error.line
+        return function
+    session.globals[id(function.__globals__)] = function.__globals__
     return made
-
-
-def _twin(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """What to call in place of a function of Python's or torch's that would ask a tensor for its value."""
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, torch.Tensor) and isinstance(function, BuiltinMethodType | BuiltinFunctionType | MethodType):
-        method = _METHODS.get(function.__name__)
-        if method is not None:
-            return lambda: method(owner)
-    try:
-        twin = conversions.BUILTINS.get(function) or conversions.MATH.get(function)
-        rebuilds = function in (torch.tensor, torch.as_tensor)
-    except TypeError:  # not hashable
-        return None
-    if function is range and conversions.has_data(args):
-        return loops.DataRange
-    if twin is not None and (function in conversions.ITERATING or conversions.has_data((args, kwargs))):
-        return twin
-    if rebuilds and conversions.has_data(args):
-        return lambda *given, **named: conversions.call_with_numbers(function, given, named)
-    return None

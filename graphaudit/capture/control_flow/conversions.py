@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from graphaudit.capture.control_flow import numbers
+from graphaudit.capture.control_flow import arrays, numbers
+from graphaudit.capture.control_flow.arrays import Array
+from graphaudit.capture.control_flow.limits import limits_of
 from graphaudit.capture.control_flow.numbers import Number, is_scalar, kind_of
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.sizes import is_size, kind_of_size
@@ -20,7 +20,8 @@ from graphaudit.capture.control_flow.sizes import is_size, kind_of_size
 
 def has_data(value: Any) -> bool:
     """Whether a tensor, a number out of one, or a size that varies is in `value`."""
-    return any(isinstance(leaf, torch.Tensor | Number) or is_size(leaf) for leaf in pytree.tree_leaves(value))
+    leaves = pytree.tree_leaves(value)
+    return any(isinstance(leaf, torch.Tensor | Number | Array) or is_size(leaf) for leaf in leaves)
 
 
 def call_with_numbers(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -54,6 +55,7 @@ def promoted(tensors: Sequence[torch.Tensor]) -> torch.dtype | None:
 def rebuilt(data: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> torch.Tensor:
     """`torch.tensor(data)` where `data` holds values of tensors: numbers in nested lists, or one tensor."""
     del kwargs  # the device is the graph's, and gradients are off
+    data = arrays.tensor_of(data)
     tensor = _stacked(data)
     if dtype is None and not isinstance(data, torch.Tensor):
         kinds = {kind_of(leaf) for leaf in pytree.tree_leaves(data) if is_scalar(leaf)}
@@ -77,6 +79,7 @@ def _stacked(data: Any) -> torch.Tensor:
 
 
 def _as_tensor(data: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> torch.Tensor:
+    data = arrays.tensor_of(data)
     if isinstance(data, torch.Tensor):
         return data if dtype is None else data.to(dtype)
     return rebuilt(data, dtype, **kwargs)
@@ -160,97 +163,26 @@ def _int(value: Any) -> Any:
 def _number(value: Any) -> Number:
     if is_size(value):
         return Number.of_size(value)
-    return value if isinstance(value, Number) else Number.of(value)
-
-
-def _len(value: Any) -> Any:
-    return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
+    return value if isinstance(value, Number) else Number.of(arrays.tensor_of(value))
 
 
 def _bounded(number: Number, source: Any) -> Number:
-    limits = getattr(source, "_graphaudit_limits", None)
-    if limits is not None and number.low is None and number.high is None:
-        number.low, number.high = limits
+    low, high = limits_of(source)
+    if number.low is None and number.high is None:
+        number.low, number.high = (None if v is None else int(v) for v in (low, high))
     return number
 
 
-def _extreme(largest: bool) -> Callable[..., Any]:
-    """Python's `max` or `min`: the first of equal ones, and what a NaN compares as."""
-    original: Callable[..., Any] = max if largest else min
-
-    def extreme(*args: Any, key: Any = None, **kwargs: Any) -> Any:
-        from graphaudit.capture.control_flow.branches import condition
-        from graphaudit.capture.control_flow.select import select
-
-        if key is not None or kwargs:
-            if has_data((args, kwargs)):
-                raise Refused(f"{original.__name__}() with a key or default decides on a tensor's value")
-            return original(*args, key=key, **kwargs)
-        values = list(args[0]) if len(args) == 1 else list(args)
-        if not values:
-            return original(values)
-        if not has_data([v for v in values if not is_size(v)]) and any(map(is_size, values)):
-            return functools.reduce(torch.sym_max if largest else torch.sym_min, values)
-        best = values[0]
-        for value in values[1:]:
-            wins = value > best if largest else value < best
-            if isinstance(wins, Number | torch.Tensor):
-                limits = _limits_of_extreme(largest, best, value)
-                best = select(condition(wins), value, best)
-                if isinstance(best, Number) and best.kind is int:
-                    best.low, best.high = limits
-            elif wins:
-                best = value
-        return best
-
-    return extreme
+def _type(*args: Any) -> Any:
+    return args[0].kind if len(args) == 1 and isinstance(args[0], Number) else type(*args)
 
 
-def _limits_of_extreme(largest: bool, one: Any, other: Any) -> tuple[int | None, int | None]:
-    if not is_scalar(one) or not is_scalar(other):
-        return None, None
-    lows = numbers.low_of(one), numbers.low_of(other)
-    highs = numbers.high_of(one), numbers.high_of(other)
-    pick: Callable[..., Any] = max if largest else min
-    known_lows, known_highs = [v for v in lows if v is not None], [v for v in highs if v is not None]
-    sure_low = known_lows if largest or len(known_lows) == 2 else []
-    sure_high = known_highs if not largest or len(known_highs) == 2 else []
-    return (pick(sure_low) if sure_low else None), (pick(sure_high) if sure_high else None)
+def _divmod(left: Any, right: Any) -> Any:
+    return left // right, left % right
 
 
-def _sum(values: Iterable[Any], /, start: Any = 0) -> Any:
-    total = start
-    for value in values:
-        total = total + value
-    return total
-
-
-def _any(values: Iterable[Any]) -> Any:
-    from graphaudit.capture.control_flow.branches import or_
-
-    found: Any = False
-    for value in values:
-        found = or_(partial(_same, found), partial(_truth, value))
-    return found
-
-
-def _all(values: Iterable[Any]) -> Any:
-    from graphaudit.capture.control_flow.branches import and_
-
-    held: Any = True
-    for value in values:
-        held = and_(partial(_same, held), partial(_truth, value))
-    return held
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _truth(value: Any) -> Any:
-    from graphaudit.capture.control_flow.branches import condition
-
-    return condition(value)
+def _power(base: Any, exponent: Any, modulus: int | None = None) -> Any:
+    return base**exponent if modulus is None else (base**exponent) % modulus
 
 
 def _abs(value: Any) -> Any:
@@ -282,19 +214,13 @@ BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.int: _int,
     builtins.float: _float,
     builtins.bool: _bool,
-    builtins.len: _len,
-    builtins.max: _extreme(True),
-    builtins.min: _extreme(False),
-    builtins.sum: _sum,
-    builtins.any: _any,
-    builtins.all: _all,
     builtins.abs: _abs,
     builtins.round: _round,
     builtins.isinstance: _isinstance,
+    builtins.type: _type,
+    builtins.divmod: _divmod,
+    builtins.pow: _power,
 }
-
-# Their argument may be a generator, which cannot be looked into; on plain data they do what Python's do.
-ITERATING = (builtins.any, builtins.all, builtins.sum, builtins.max, builtins.min)
 
 
 def _in_double(function: Callable[..., torch.Tensor]) -> Callable[..., Number]:
@@ -326,10 +252,24 @@ MATH: dict[Any, Callable[..., Any]] = {
     math.floor: _to_int(torch.floor),
     math.ceil: _to_int(torch.ceil),
     math.trunc: _to_int(torch.trunc),
+    math.isclose: lambda a, b, *, rel_tol=1e-9, abs_tol=0.0: _isclose(_number_of(a), _number_of(b), rel_tol, abs_tol),
     math.isnan: lambda v: Number(torch.isnan(_number(v).tensor), bool, 0, 1),
     math.isinf: lambda v: Number(torch.isinf(_number(v).tensor), bool, 0, 1),
     math.isfinite: lambda v: Number(torch.isfinite(_number(v).tensor), bool, 0, 1),
 }
+
+
+def _number_of(value: Any) -> Any:
+    return value if is_scalar(value) else _number(value)
+
+
+def _isclose(a: Any, b: Any, rel_tol: float, abs_tol: float) -> Number:
+    """Python's own rule: |a - b| <= max(rel_tol * max(|a|, |b|), abs_tol), and equal infinities are close."""
+    one, other = numbers.tensor_of(a, float), numbers.tensor_of(b, float)
+    apart = (one - other).abs()
+    limit = torch.clamp(rel_tol * torch.maximum(one.abs(), other.abs()), min=abs_tol)
+    near = torch.logical_and(apart <= limit, torch.isfinite(apart))
+    return Number(torch.logical_or(one == other, near), bool, 0, 1)
 
 
 def tolist(tensor: torch.Tensor) -> Any:

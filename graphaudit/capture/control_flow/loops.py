@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
 
-from graphaudit.capture.control_flow.branches import condition, decides_on_data
+from graphaudit.capture.control_flow.branches import condition, decides_on_data, predicate
+from graphaudit.capture.control_flow.entries import Maybe
 from graphaudit.capture.control_flow.numbers import Number, as_int, high_of
 from graphaudit.capture.control_flow.refusal import Refused, user_place
 from graphaudit.capture.control_flow.select import facts_of, negated
@@ -77,7 +79,10 @@ def for_stmt(
                     passes.enter(condition(going))
                 elif not condition(going):
                     return
-            body(item)
+            if isinstance(item, Maybe):
+                predicate(item.present, partial(body, item.value), lambda: None, body, get_state, set_state)
+            else:
+                body(item)
 
 
 def while_stmt(

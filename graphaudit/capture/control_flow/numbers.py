@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from graphaudit.capture.control_flow.limits import limits_of
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.sizes import Size, kind_of_size, limits, tensor_of_size
 
@@ -26,7 +27,7 @@ class Number:
     `low` and `high` bound an integer where they are known. Python cannot ask for its value: that raises Refused.
     """
 
-    __slots__ = ("facts", "high", "kind", "low", "opposite", "tensor")
+    __slots__ = ("facts", "high", "kind", "low", "opposite", "origin", "tensor")
 
     def __init__(self, tensor: torch.Tensor, kind: type, low: int | None = None, high: int | None = None) -> None:
         self.tensor = tensor
@@ -35,6 +36,7 @@ class Number:
         self.high = high
         self.opposite: Number | None = None  # of a bool: its negation
         self.facts: tuple[Number, ...] = ()  # of a bool: what else is true where it is true
+        self.origin: tuple[Number, Any, Any] | None = None  # after a branch: its condition, and the two values
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Number:
@@ -47,8 +49,10 @@ class Number:
             tensor = tensor.reshape(())
         if tensor.dtype is torch.bool:
             return cls(tensor, bool, 0, 1)
-        kind = float if tensor.is_floating_point() else int
-        return cls(tensor, kind)
+        if tensor.is_floating_point():
+            return cls(tensor, float)
+        low, high = limits_of(tensor)
+        return cls(tensor, int, None if low is None else int(low), None if high is None else int(high))
 
     @classmethod
     def of_size(cls, size: Size) -> Number:
@@ -207,6 +211,8 @@ def _apply(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: A
         return function(left.beside(right.dtype), right)
     if not is_scalar(left) or not is_scalar(right):
         return NotImplemented
+    if symbol in _BITWISE and kind_of(left) is kind_of(right) is bool:
+        return Number(function(tensor_of(left), tensor_of(right)), bool, 0, 1)
     kind = max(kind_of(left), kind_of(right), int, key=_RANK.__getitem__)
     if symbol == "/":
         kind = float
@@ -215,6 +221,9 @@ def _apply(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: A
     one, other = (tensor_of(v, kind) if isinstance(v, Number | Size) else kind(v) for v in (left, right))
     result = function(one, other)
     return Number(result, kind, *_bounds(symbol, left, right)) if kind is int else Number(result, kind)
+
+
+_BITWISE = ("&", "|", "^")
 
 
 def _bounds(symbol: str, left: Scalar, right: Scalar) -> tuple[int | None, int | None]:
@@ -281,6 +290,11 @@ for _symbol, _name, _function in (
     ("//", "floordiv", operator.floordiv),
     ("%", "mod", operator.mod),
     ("**", "pow", operator.pow),
+    ("&", "and", operator.and_),
+    ("|", "or", operator.or_),
+    ("^", "xor", operator.xor),
+    ("<<", "lshift", operator.lshift),
+    (">>", "rshift", operator.rshift),
 ):
     _forward, _backward = _arithmetic(_symbol, _function)
     setattr(Number, f"__{_name}__", _forward)

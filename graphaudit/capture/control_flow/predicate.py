@@ -12,8 +12,12 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from graphaudit.capture.control_flow.aliases import Aliases
+from graphaudit.capture.control_flow.alternatives import Either
+from graphaudit.capture.control_flow.arrays import tensor_of
 from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.calls import convert
+from graphaudit.capture.control_flow.classes import adopt, release
+from graphaudit.capture.control_flow.entries import Maybe, refusal
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.session import Session
 from graphaudit.capture.control_flow.writes import MaskedWrites
@@ -34,11 +38,13 @@ def predicated(module: nn.Module, bounds: Bounds) -> Iterator[Session]:
                 own = vars(part).get("forward")
                 kept.append((part, own))
                 converted = convert(part.forward)
+                adopt(type(part), session)
                 if part is module or converted is not part.forward:
                     vars(part)["forward"] = converted
             vars(module)["forward"] = _outermost(module, session)
             yield session
     finally:
+        release(session)
         for part, own in kept:
             vars(part).pop("forward", None)
             if own is not None:
@@ -52,6 +58,7 @@ def _outermost(module: nn.Module, session: Session) -> Any:
     def run(*args: Any, **kwargs: Any) -> Any:
         session.guards.clear()
         session.masks.clear()
+        session.held.clear()
         session.aliases = Aliases()
         with MaskedWrites(session):
             result = forward(*args, **kwargs)
@@ -62,6 +69,11 @@ def _outermost(module: nn.Module, session: Session) -> Any:
 
 def _as_result(leaf: Any) -> Any:
     """A number as the tensor that a result of Python's kind becomes: float32, int64 or bool."""
+    if isinstance(leaf, Either):
+        raise leaf.refusal
+    if isinstance(leaf, Maybe):
+        raise refusal("the result holds a list")
+    leaf = tensor_of(leaf)
     if not isinstance(leaf, Number):
         return leaf
     return leaf.tensor.to(torch.get_default_dtype()) if leaf.kind is float else leaf.wide

@@ -8,26 +8,28 @@ from typing import Any
 
 from malt.pyct import anno
 
+from graphaudit.capture.control_flow.syntax import Unsupported, simplify
 
-class Unsupported(Exception):
-    """A construct that the converters do not know, or whose meaning they would change."""
-
-
-_REFUSED = (ast.NamedExpr, ast.Match, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.AsyncFor, ast.AsyncWith)
+# No function of these runs its body when it is called, and so none is a part of the graph.
+_REFUSED = {
+    ast.Yield: "a generator",
+    ast.YieldFrom: "a generator",
+    ast.Await: "await",
+    ast.AsyncFor: "an async for",
+    ast.AsyncWith: "an async with",
+}
 
 
 def prepare(node: Any, code: CodeType) -> Any:
-    """Drop annotations and defaults, write `super()` and private names out. Raises Unsupported."""
+    """Drop annotations and defaults, write `super()`, private names and unknown syntax out. Raises Unsupported."""
     for inner in ast.walk(node):
-        if isinstance(inner, _REFUSED):
-            raise Unsupported(f"{type(inner).__name__} in line {inner.lineno}")
-        if isinstance(inner, ast.For | ast.While) and inner.orelse:
-            raise Unsupported(f"else of a loop in line {inner.lineno}")
+        if type(inner) in _REFUSED:
+            raise Unsupported(_REFUSED[type(inner)], inner)
     if isinstance(node, ast.FunctionDef):
         node.decorator_list = []
     node.args.defaults = [ast.copy_location(ast.Constant(None), d) for d in node.args.defaults]
     node.args.kw_defaults = [d and ast.copy_location(ast.Constant(None), d) for d in node.args.kw_defaults]
-    return _Plain(code).visit(node)
+    return simplify(_Plain(code).visit(node))
 
 
 class _Plain(ast.NodeTransformer):

@@ -8,7 +8,7 @@ from typing import Any
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from graphaudit.capture.control_flow.numbers import Number
-from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.select import select
 
 _ARTIFACT = "_graphaudit_transpiled"
 
@@ -27,12 +27,10 @@ class FunctionScope:
         return None
 
     def ret(self, value: Any, did_return: Any) -> Any:
-        """The value of the function. Raises Refused where only some inputs reach a `return`."""
+        """The value of the function: None where no `return` was reached."""
         if isinstance(value, UndefinedReturnValue):
             return None
-        if isinstance(did_return, Number):
-            raise Refused(f"{self.name} returns a value on some inputs and None on others")
-        return value
+        return select(did_return, value, None) if isinstance(did_return, Number) else value
 
 
 def with_function_scope(thunk: Callable[[FunctionScope], Any], scope_name: str, options: Any) -> Any:

@@ -10,10 +10,13 @@ import torch
 from malt.operators.variables import Undefined, UndefinedReturnValue
 from torch.distributions import Distribution
 
-from graphaudit.capture.control_flow import numbers
+from graphaudit.capture.control_flow import entries, numbers
+from graphaudit.capture.control_flow.alternatives import Either
+from graphaudit.capture.control_flow.arrays import Array, array_of
 from graphaudit.capture.control_flow.numbers import Number, is_scalar, kind_of
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.sizes import is_size
+from graphaudit.capture.control_flow.texts import Text
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, slice)
 
@@ -39,25 +42,64 @@ def facts_of(held: Number) -> dict[int, bool]:
     return known
 
 
+def resolved(value: Any, facts: dict[int, bool]) -> Any:
+    """What a variable holds where `facts` are known: a condition its truth, a number that a branch chose its side's."""
+    while isinstance(value, Number):
+        if id(value) in facts:
+            return facts[id(value)]
+        if value.origin is None or id(value.origin[0]) not in facts:
+            return value
+        condition, taken, other = value.origin
+        value = taken if facts[id(condition)] else other
+    return value
+
+
 def select(condition: Number, taken: Any, other: Any) -> Any:
     """`taken` where `condition` holds, else `other`. Raises Refused where no single value of a graph can be either."""
     if taken is other or isinstance(other, Undefined | UndefinedReturnValue):
         return taken
     if isinstance(taken, Undefined | UndefinedReturnValue):
         return other  # reading it where it is not defined would raise in Python
+    if isinstance(taken, Either) or isinstance(other, Either) or (taken is None) != (other is None):
+        return _either(condition, taken, other)
+    if isinstance(taken, Text) or isinstance(other, Text):
+        return Text()
     if is_scalar(taken) and is_scalar(other):
         if is_size(taken) and str(taken) == str(other):
             return taken
         return _numbers(condition, *(Number.of_size(v) if is_size(v) else v for v in (taken, other)))
-    if isinstance(taken, torch.Tensor) or isinstance(other, torch.Tensor):
+    if isinstance(taken, Array) and isinstance(other, Array):
+        return array_of(_tensors(condition, taken.tensor, other.tensor))
+    if (isinstance(taken, torch.Tensor) or is_scalar(taken)) and (isinstance(other, torch.Tensor) or is_scalar(other)):
         return _tensors(condition, taken, other)
     if type(taken) is not type(other):
-        raise Refused(f"one side of a branch gives {_name(taken)}, the other {_name(other)}")
+        return Either(condition, taken, other)
     if isinstance(taken, _PLAIN):
-        if taken == other:
-            return taken
-        raise Refused(f"the two sides of a branch give {taken!r} and {other!r}, which no tensor can be")
+        return taken if taken == other else Either(condition, taken, other)
     return _containers(condition, taken, other)
+
+
+def _either(condition: Number, taken: Any, other: Any) -> Any:
+    """None or a value, on one of the sides or on both; and what else is one of two already."""
+    sides = [_optional(condition, taken, True), _optional(condition, other, False)]
+    if None in sides:
+        return Either(condition, taken, other)
+    (here, value), (there, otherwise) = sides  # type: ignore[misc]
+    present = select(condition, here, there)
+    value = select(condition, value, otherwise)
+    return Either(present, value, None) if isinstance(present, Number) else value if present else None
+
+
+def _optional(condition: Number, side: Any, holds: bool) -> tuple[Any, Any] | None:
+    """(whether there is a value, the value) for None, a value, or one of the two."""
+    if side is None:
+        return False, Undefined("None")
+    if not isinstance(side, Either):
+        return (True, side) if not isinstance(side, str | bytes) else None
+    if side.other is not None or isinstance(side.taken, Either | str | bytes):
+        return None
+    known = facts_of(condition if holds else negated(condition)).get(id(side.condition))
+    return side.condition if known is None else known, side.taken
 
 
 def where(condition: torch.Tensor, taken: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -97,12 +139,15 @@ def _numbers(condition: Number, taken: Any, other: Any) -> Any:
     else:
         parts = [numbers.tensor_of(v, kind) for v in (taken, other)]
     result = where(condition.tensor, *parts)
-    return Number(
+    chosen = Number(
         result,
         kind,
         min(lows) if None not in lows and kind is not float else None,  # type: ignore[type-var]
         max(highs) if None not in highs and kind is not float else None,  # type: ignore[type-var]
     )
+    if kinds[0] is kinds[1]:
+        chosen.origin = condition, taken, other
+    return chosen
 
 
 def _narrow(value: Any) -> bool:
@@ -126,23 +171,27 @@ def _chosen(condition: Number, taken: Any, other: Any) -> torch.Tensor:
         return where(condition.tensor, _beside(taken, other), other)
     if is_scalar(other) and isinstance(taken, torch.Tensor):
         return where(condition.tensor, taken, _beside(other, taken))
-    if not isinstance(taken, torch.Tensor) or not isinstance(other, torch.Tensor):
-        raise Refused(f"one side of a branch gives {_name(taken)}, the other {_name(other)}")
     if taken.dim() != other.dim() or not _same_sizes(taken, other):
         shapes = f"{_shape(taken)} and {_shape(other)}"
         raise Refused(f"the two sides of a branch give tensors of shapes {shapes}", "branch-output-shapes-differ")
     if taken.dtype != other.dtype:
-        raise Refused(f"the two sides of a branch give tensors of {taken.dtype} and {other.dtype}")
+        raise Refused(
+            f"the two sides of a branch give tensors of {taken.dtype} and {other.dtype}", "branch-types-differ"
+        )
     return where(condition.tensor, taken, other)
 
 
 def _beside(number: Any, tensor: torch.Tensor) -> torch.Tensor:
     value = number.beside(tensor.dtype) if isinstance(number, Number) else torch.scalar_tensor(number)
     if isinstance(number, Number) and value.dtype != tensor.dtype:
-        raise Refused(f"one side of a branch gives a {number.kind.__name__}, the other a tensor of {tensor.dtype}")
+        raise _beside_differs(number.kind.__name__, tensor)
     if isinstance(number, float) and not tensor.is_floating_point():
-        raise Refused(f"one side of a branch gives a float, the other a tensor of {tensor.dtype}")
+        raise _beside_differs("float", tensor)
     return value.to(tensor.dtype)
+
+
+def _beside_differs(kind: str, tensor: torch.Tensor) -> Refused:
+    return Refused(f"one side of a branch gives a {kind}, the other a tensor of {tensor.dtype}", "branch-types-differ")
 
 
 def _same_sizes(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -155,20 +204,23 @@ def _shape(tensor: torch.Tensor) -> str:
 
 def _containers(condition: Number, taken: Any, other: Any) -> Any:
     if isinstance(taken, list | tuple):
+        if isinstance(taken, list) and (len(taken) != len(other) or entries.is_open(taken) or entries.is_open(other)):
+            return entries.merged(condition, taken, other)
         if len(taken) != len(other):
-            raise Refused(f"the two sides of a branch leave {len(taken)} and {len(other)} items in a list")
+            sizes = f"{len(taken)} and {len(other)}"
+            raise Refused(f"the two sides of a branch give tuples of {sizes} items", "list-length-differs")
         items = [select(condition, a, b) for a, b in zip(taken, other)]
         return type(taken)(*items) if hasattr(taken, "_fields") else type(taken)(items)
     if isinstance(taken, dict):
         if taken.keys() != other.keys():
-            raise Refused("the two sides of a branch leave different keys in a dict")
+            raise Refused("the two sides of a branch leave different keys in a dict", "dict-keys-differ")
         return {key: select(condition, value, other[key]) for key, value in taken.items()}
     if dataclasses.is_dataclass(taken) or isinstance(taken, Distribution):
         merged = copy.copy(taken)
         for name in vars(taken).keys() & vars(other).keys():
             object.__setattr__(merged, name, select(condition, getattr(taken, name), getattr(other, name)))
         return merged
-    raise Refused(f"the two sides of a branch give different objects of type {_name(taken)}")
+    raise Refused(f"the two sides of a branch give different objects, each {_name(taken)}", "branch-types-differ")
 
 
 def _name(value: Any) -> str:

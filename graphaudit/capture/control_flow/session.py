@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 
 import torch
 from torch import nn
@@ -14,6 +15,7 @@ from torch import nn
 from graphaudit.capture.control_flow.aliases import Aliases
 from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.numbers import Number
+from graphaudit.capture.control_flow.select import facts_of
 from graphaudit.findings import Place
 
 _CURRENT: ContextVar[Session] = ContextVar("session")
@@ -25,12 +27,15 @@ class Guard:
 
     fires: torch.Tensor
     place: Place | None
-    bound: int
+    bound: int = 0
+    error: str = ""  # what the policy raises there; empty for the bound of a loop
 
     @property
     def condition(self) -> str:
         """What the certificate says."""
-        where = f"{Path(self.place.file).name}:{self.place.line}" if self.place else "a loop"
+        where = f"{Path(self.place.file).name}:{self.place.line}" if self.place else "a line"
+        if self.error:
+            return f"{where} raises {self.error} on some inputs; a guard output is true there"
         return f"the loop at {where} runs at most {self.bound} times; a guard output is true where it would go on"
 
 
@@ -41,8 +46,12 @@ class Session:
     root: nn.Module
     bounds: Bounds = field(default_factory=Bounds)
     masks: list[torch.Tensor] = field(default_factory=list)
+    held: list[Number] = field(default_factory=list)  # the conditions that the masks are made of
     guards: list[Guard] = field(default_factory=list)
     aliases: Aliases = field(default_factory=Aliases)
+    attempts: int = 0  # how many `try` are around that would catch what data raises
+    left_alone: dict[CodeType, tuple[str, int]] = field(default_factory=dict)  # not transpiled: reason, line
+    adopted: dict[type, list[tuple[str, object]]] = field(default_factory=dict)  # classes, with what was their own
     globals: dict[int, Mapping[str, object]] = field(default_factory=dict)  # of the user's files, by id
 
     @property
@@ -60,10 +69,16 @@ class Session:
         """Run the body under one more condition."""
         outer = self.mask
         self.masks.append(condition.tensor if outer is None else torch.logical_and(outer, condition.tensor))
+        self.held.append(condition)
         try:
             yield
         finally:
             self.masks.pop()
+            self.held.pop()
+
+    def known(self, condition: Number) -> bool | None:
+        """Whether `condition` is true in the present region; None where that is not known."""
+        return next((facts[id(condition)] for h in self.held if id(condition) in (facts := facts_of(h))), None)
 
     @contextmanager
     def active(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
@@ -15,6 +16,11 @@ _KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymB
 def is_size(value: Any) -> TypeGuard[Size]:
     """Whether `value` is a size that varies, or was computed from such."""
     return isinstance(value, Size) and bool(value.node.expr.free_symbols)
+
+
+def depends_on_data(value: Any) -> bool:
+    """Whether a size is known only when the graph runs, as that of `nonzero()`."""
+    return isinstance(value, torch.SymInt) and bool(free_unbacked_symbols(value))
 
 
 def kind_of_size(value: Size) -> type:
@@ -48,4 +54,5 @@ def tensor_of_size(value: Size, dtype: torch.dtype) -> torch.Tensor:
 
 def _range(value: Size) -> Any:
     expression = value.node.expr
-    return bound_sympy(expression, {symbol: ValueRanges(1, int_oo) for symbol in expression.free_symbols})
+    empty = free_unbacked_symbols(expression)  # rows that data chooses may be none
+    return bound_sympy(expression, {s: ValueRanges(0 if s in empty else 1, int_oo) for s in expression.free_symbols})

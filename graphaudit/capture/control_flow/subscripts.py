@@ -1,4 +1,4 @@
-"""Converters in the manner of malt's: `x[k]` in all its forms, and `assert`, become operators."""
+"""Converters in the manner of malt's: `x[k]` in all its forms, `assert`, `in` and `is` become operators."""
 
 from __future__ import annotations
 
@@ -73,6 +73,33 @@ class _Asserts(converter.Base):  # type: ignore[misc]
         node = self.generic_visit(node)
         message = node.msg if node.msg is not None else ast.Constant("")
         return templates.replace("ag__.assert_stmt(test, lambda: message)", test=node.test, message=message)
+
+
+class _Comparisons(converter.Base):  # type: ignore[misc]
+    """`in` and `is` cannot be overloaded, and sequences ask for the truth of what they compare."""
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        node = self.generic_visit(node)
+        (op,), (right,) = node.ops, node.comparators
+        operator = _COMPARISONS.get(type(op))
+        if operator is None and type(op) in _ORDERS and any(_is_sequence(side) for side in (node.left, right)):
+            operator = f'compared("{_ORDERS[type(op)]}")'
+        if operator is None:
+            return node
+        return templates.replace_as_expression(f"ag__.{operator}(left, right)", left=node.left, right=right)
+
+
+_COMPARISONS = {ast.In: "contained", ast.NotIn: "not_contained", ast.Is: "is_", ast.IsNot: "is_not"}
+_ORDERS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+
+def _is_sequence(node: ast.expr) -> bool:
+    return isinstance(node, ast.Tuple | ast.List)
+
+
+def convert_comparisons(node: Any, context: Any) -> Any:
+    """`in`, `is` and comparisons of sequences as operators. Chains are taken apart already."""
+    return _Comparisons(context).visit(node)
 
 
 def convert_subscripts(node: Any, context: Any) -> Any:

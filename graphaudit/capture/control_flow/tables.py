@@ -9,14 +9,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from graphaudit.capture.control_flow import numbers
-from graphaudit.capture.control_flow.branches import predicate
+from graphaudit.capture.control_flow import entries, numbers
+from graphaudit.capture.control_flow.alternatives import holds_either, lifted
+from graphaudit.capture.control_flow.branches import not_, predicate
+from graphaudit.capture.control_flow.comparisons import contained
 from graphaudit.capture.control_flow.conversions import has_number
+from graphaudit.capture.control_flow.errors import raises
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.select import select, where
 from graphaudit.capture.control_flow.session import current
-from graphaudit.capture.control_flow.sizes import is_size
+from graphaudit.capture.control_flow.sizes import depends_on_data, is_size
+
+_HOLDERS = nn.ModuleList | nn.Sequential | nn.ParameterList
 
 
 class Choice:
@@ -32,20 +37,48 @@ class Choice:
 
 def get_item(target: Any, key: Any) -> Any:
     """`target[key]`."""
+    if holds_either((target, key)):
+        return lifted(get_item, (target, key), {})
+    if entries.is_open(target):
+        return entries.element(target, key)
     if isinstance(target, torch.Tensor):
         if isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key):
             key = Number.of(key)
+        if _may_be_empty(target, key):
+            return _padded(target, key)[key]
         key = _perhaps_outside(target, key)
         return _tensor_item(target, key) if has_number(key) else target[key]
-    if isinstance(key, torch.Tensor) and not hasattr(target, "__torch_function__"):
+    if isinstance(key, torch.Tensor) and isinstance(target, Mapping | Sequence | _HOLDERS):
         key = Number.of(key)
     if not isinstance(key, Number):
         return target[key]
     if isinstance(target, Mapping):
+        found = contained(key, target)
+        if isinstance(found, Number):
+            raises(not_(found), "KeyError")
         return _choose(target.items(), key)
-    if isinstance(target, Sequence | nn.ModuleList | nn.Sequential | nn.ParameterList):
+    if isinstance(target, Sequence | _HOLDERS):
         return _list_item(list(target), key)
     raise Refused(f"a {type(target).__name__} is indexed by a tensor's value", "python-table-lookup")
+
+
+def _may_be_empty(target: torch.Tensor, key: Any) -> bool:
+    """Whether a tensor decides if there is any row: on the side that is not taken there may be none."""
+    return current().mask is not None and type(key) is int and depends_on_data(target.shape[0])
+
+
+def _padded(target: torch.Tensor, key: int) -> torch.Tensor:
+    row = torch.zeros((1, *target.shape[1:]), dtype=target.dtype)
+    return torch.cat([target, row] if key >= 0 else [row, target])
+
+
+def get_or(target: Mapping[Any, Any], key: Any, default: Any = None) -> Any:
+    """`target.get(key, default)`."""
+    key = Number.of(key) if isinstance(key, torch.Tensor) else key
+    chosen = default
+    for known, item in reversed(list(target.items())):
+        chosen = select(_equals(key, _comparable(known)), item, chosen)
+    return chosen
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:
@@ -180,17 +213,21 @@ def _table(items: list[Any], index: Number) -> Number:
 def _choose(pairs: Any, key: Number) -> Any:
     tests = []
     for known, item in pairs:
-        if not isinstance(known, bool | int | float):
-            raise Refused("a dict whose keys are no numbers is indexed by a tensor's value", "python-table-lookup")
-        tests.append((_equals(key, known), item))
+        tests.append((_equals(key, _comparable(known)), item))
     if not tests:
-        raise KeyError(key)
+        raise KeyError("an empty dict")
     if all(callable(item) and not isinstance(item, torch.Tensor) for _, item in tests):
         return Choice(tests)
-    chosen = tests[-1][1]  # a key that is in none of them raises in Python
+    chosen = tests[-1][1]  # a guard speaks for a key that is in none of them
     for held, item in reversed(tests[:-1]):
         chosen = select(held, item, chosen)
     return chosen
+
+
+def _comparable(known: Any) -> Any:
+    if not isinstance(known, bool | int | float):
+        raise Refused("a dict whose keys are no numbers is indexed by a tensor's value", "python-table-lookup")
+    return known
 
 
 def _equals(key: Number, known: Any) -> Number:

@@ -28,14 +28,19 @@ from malt.pyct import anno, cfg, inspect_utils, naming, origin_info, qual_names,
 from malt.pyct.static_analysis import activity, liveness, reaching_definitions, reaching_fndefs
 
 from graphaudit.capture.control_flow.rewriting import finish, prepare
-from graphaudit.capture.control_flow.subscripts import convert_asserts, convert_subscripts
+from graphaudit.capture.control_flow.subscripts import convert_asserts, convert_comparisons, convert_subscripts
+from graphaudit.capture.control_flow.syntax import GLOBALS, Unsupported
 
 _CACHE: dict[CodeType, CodeType] = {}
 _OUTER, _INNER = "graphaudit_outer", "graphaudit_inner"
 
 
 class NotTranspiled(Exception):
-    """The source is not at hand, or holds a construct that the converters do not know."""
+    """The source is not at hand, or holds a construct that the converters do not know (`line`; 0 for no line)."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.line = line
 
 
 def transpile(function: FunctionType) -> FunctionType:
@@ -46,6 +51,8 @@ def transpile(function: FunctionType) -> FunctionType:
             _CACHE[code] = _factory(function)
         except NotTranspiled:
             raise
+        except Unsupported as error:
+            raise NotTranspiled(str(error), error.line) from error
         except Exception as error:  # the converters raise what they like on constructs they do not know
             raise NotTranspiled(f"{type(error).__name__}: {error}") from error
     return _instance(function, _CACHE[code])
@@ -57,7 +64,8 @@ def _instance(function: FunctionType, factory: CodeType) -> FunctionType:
 
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     closure = tuple(cells[name] for name in factory.co_freevars)
-    made: FunctionType = FunctionType(factory, function.__globals__, function.__name__, (), closure)(OPERATORS)
+    factory_function = FunctionType(factory, function.__globals__, function.__name__, (), closure)
+    made: FunctionType = factory_function(OPERATORS, function.__globals__)
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     made.__name__, made.__qualname__ = function.__name__, function.__qualname__
     made.__module__ = function.__module__
@@ -94,7 +102,7 @@ def _converted(node: Any, context: Any) -> Any:
     node = _control_flow(node, context)
     node = _Conditionals(context).visit(node)
     node = logical_expressions.transform(node, context)
-    node = convert_subscripts(node, context)
+    node = convert_comparisons(convert_subscripts(node, context), context)
     return variables.transform(node, context)
 
 
@@ -127,7 +135,7 @@ def _compiled(node: Any, code: CodeType) -> CodeType:
         name = "graphaudit_lambda"
         node = ast.Assign([ast.Name(name, ast.Store())], node)
     free = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in code.co_freevars]
-    inner = _definition(_INNER, ["ag__"], [node, ast.Return(ast.Name(name, ast.Load()))])
+    inner = _definition(_INNER, ["ag__", GLOBALS], [node, ast.Return(ast.Name(name, ast.Load()))])
     outer = _definition(_OUTER, [], [*free, inner, ast.Return(ast.Name(_INNER, ast.Load()))])
     module = finish(ast.Module([outer], []), code.co_firstlineno)
     space: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from torch import nn
 
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused
-from graphaudit.capture.control_flow.select import facts_of, negated, select
+from graphaudit.capture.control_flow.select import facts_of, negated, resolved, select
 from graphaudit.graphs.places import is_engine
 
 _MISSING = Undefined("an attribute")
@@ -47,16 +47,15 @@ class World:
     def assume(self, facts: dict[int, bool]) -> None:
         """Put the truth that is known in a region in place of the conditions (by id) that variables hold."""
         for container, items in self._kept.values():
-            if isinstance(container, CellType) and isinstance(items, Number) and id(items) in facts:
-                container.cell_contents = facts[id(items)]
+            if isinstance(container, CellType) and (known := resolved(items, facts)) is not items:
+                container.cell_contents = known
 
     def assuming_not(self, held: Number) -> World:
         """The same state where `held` is false: variables that hold such a condition hold its truth."""
         facts = facts_of(negated(held))
         other = World(())
         for key, (container, items) in self._kept.items():
-            known = isinstance(container, CellType) and isinstance(items, Number) and id(items) in facts
-            other._kept[key] = (container, facts[id(items)] if known else items)
+            other._kept[key] = (container, resolved(items, facts) if isinstance(container, CellType) else items)
         return other
 
     @staticmethod
@@ -119,7 +118,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 class _Attributes:
-    """The attribute dict of an object or of a module."""
+    """The attribute dict of an object or of a module, or a file's globals."""
 
     def __init__(self, table: dict[str, Any]) -> None:
         self.table = table

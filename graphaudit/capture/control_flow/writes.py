@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from graphaudit.capture.control_flow.limits import carry
 from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.safety import made_safe
 from graphaudit.capture.control_flow.select import where
 from graphaudit.capture.control_flow.session import Session
 
@@ -42,11 +44,16 @@ class MaskedWrites(TorchFunctionMode):
         if written is not None:
             self._session.aliases.check_write(written, self._session.roots())
         if mask is None:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            carry(name, args, kwargs, result)
+            return result
+        args, kwargs = made_safe(func, args, kwargs, mask)
         if name in _DRAWS and _really_draws(name, args, kwargs):
-            raise Refused("a random draw on one side of a branch shifts the draws after it")
+            raise Refused("a random draw on one side of a branch shifts the draws after it", "draw-in-branch")
         if written is None:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            carry(name, args, kwargs, result)
+            return result
         if name in _RESHAPING:
             raise Refused(f"{name.strip('_')} changes a tensor's shape or storage on one side of a branch")
         before = written.clone()

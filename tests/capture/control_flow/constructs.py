@@ -29,6 +29,10 @@ class Holder(nn.Module):
     def scale(self) -> float:
         return self.__scale
 
+    @property
+    def sign(self) -> float:
+        return 1.0 if self.seen[0] > 0 else -1.0  # type: ignore[index]
+
     def shrink(self, x: torch.Tensor) -> torch.Tensor:
         if x.norm() > 2:
             return x / x.norm()

@@ -1,4 +1,3 @@
-# ruff: noqa: RET503
 """Functions that masks cannot express; the line that a refusal has to name is marked."""
 
 from __future__ import annotations
@@ -15,17 +14,18 @@ def shapes_differ(self: Holder, x: torch.Tensor) -> torch.Tensor:
 
 
 def kinds_differ(self: Holder, x: torch.Tensor) -> torch.Tensor:
-    mode = "fast"
-    if x[0] > 0:  # refused: 'slow' and 'fast'
-        mode = "slow"
-    return x * 2 if mode == "fast" else x
+    mode = "abs"
+    if x[0] > 0:  # refused: 'exp' and 'abs'
+        mode = "exp"
+    names = [mode]
+    return getattr(torch, names[0])(x) if len({mode}) else x
 
 
-def list_grows(self: Holder, x: torch.Tensor) -> torch.Tensor:
+def list_becomes_a_tensor(self: Holder, x: torch.Tensor) -> torch.Tensor:
     out = [x]
-    if x[0] > 0:  # refused: items in a list
+    if x[0] > 0:
         out.append(x)
-    return torch.stack(out).sum(0)
+    return torch.stack(out).sum(0)  # refused: list whose length
 
 
 def draw_on_one_side(self: Holder, x: torch.Tensor) -> torch.Tensor:
@@ -46,12 +46,11 @@ def unbounded_range(self: Holder, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def none_on_some_paths(self: Holder, x: torch.Tensor) -> torch.Tensor:
-    def half(v: torch.Tensor) -> torch.Tensor | None:  # refused: None on others
-        if v[0] > 0:
-            return v / 2
-
-    return x if half(x) is None else x * 2
+def none_on_some_paths(self: Holder, x: torch.Tensor) -> torch.Tensor | None:
+    y = None
+    if x[0] > 0:  # refused: a tensor and None
+        y = x * 2
+    return y
 
 
 def size_from_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
@@ -66,7 +65,7 @@ def key_from_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
 
 
 def text_from_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
-    return getattr(self, f"net{int(x[0])}", self.net)(x)  # refused: string
+    return getattr(self, f"net{int(x[0])}", self.net)(x)  # refused: text
 
 
 def alias_on_one_side(self: Holder, x: torch.Tensor) -> torch.Tensor:

@@ -12,11 +12,12 @@ from graphaudit.capture import capture
 from graphaudit.capture.control_flow import Bounds
 from graphaudit.errors import PolicyError
 from graphaudit.policy import Policy
-from tests.capture.control_flow import constructs, refusals
-from tests.capture.control_flow.constructs import EXACT, Holder
+from tests.capture.control_flow import constructs, python_constructs, refusals, tensor_constructs
+from tests.capture.control_flow.constructs import Holder
 from tests.capture.control_flow.refusals import REFUSED
 
 PREDICATED = "torch.export, control flow predicated"
+EXACT = [*constructs.EXACT, *python_constructs.EXACT, *tensor_constructs.EXACT]
 # Every sign pattern and order of three values, small and large: all paths of every function are among them.
 VALUES = (-3.0, -0.4, 0.3, 2.6)
 INPUTS = [torch.tensor(v) for v in itertools.product(VALUES, repeat=3)]
