@@ -23,6 +23,7 @@ from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Fingerprint
+from graphaudit.registry import checks
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level
 from graphaudit.rewrite.fixes import explain_left, mark_fixed
@@ -127,11 +128,19 @@ class Rewriting:
             passed = self._passes(Level.FX, program, self._check_program)
             lost = self._translate(passed.artifact) if not passed.stopped else None
         subject = Subject(model=self._model, rulebook=self._rulebook, refusal=lost, rows=self.rows)
-        self.findings += examine(subject)
+        self.findings += [*examine(subject), *self._repaired()]
         self.findings = merge(self.findings)
         mark_fixed(self.findings, self._fixes)
         explain_left(self.findings, self.rows)
         self.findings = merge(self.findings)
+
+    def _repaired(self) -> list[Finding]:
+        """What a translation of the policy as captured would have met, had the passes not repaired it before."""
+        repaired = {name for _, names, _ in self._fixes for name in names}
+        names = {name for name, check in checks().items() if check.reads_model and name in repaired}
+        found = examine(self._journey.exported(self._rulebook), only=names) if names else []
+        mark_fixed(found, self._fixes)
+        return [f for f in found if f.fixed_by is not None]
 
     @property
     def rows(self) -> tuple[PassRow, ...]:

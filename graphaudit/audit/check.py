@@ -39,6 +39,7 @@ class Check(ABC):
     name: ClassVar[str]  # a slug that states the defect
     severity: ClassVar[Severity]  # the usual severity; `finding` can override it
     remedy: ClassVar[str]  # the usual remedy, one sentence in the imperative
+    reads_model: ClassVar[bool] = False  # whether it can only speak of a policy that was translated to ONNX
 
     @abstractmethod
     def examine(self, subject: Subject) -> Iterator[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from graphaudit.audit.subject import Subject
@@ -9,12 +11,12 @@ from graphaudit.findings import Finding, merge
 from graphaudit.registry import checks
 
 
-def examine(*subjects: Subject) -> list[Finding]:
-    """The findings of all checks over `subjects`, merged.
+def examine(*subjects: Subject, only: Collection[str] | None = None) -> list[Finding]:
+    """The findings of all checks (or of those named `only`) over `subjects`, merged.
 
     What is said alike of every subject is said once, of no target in particular; the rest names its target.
     """
-    said = [_examine(subject) for subject in subjects]
+    said = [_examine(subject, only) for subject in subjects]
     shared = {key for key in said[0] if all(key in other for other in said)} if len(said) > 1 else set()
     findings = [f for key, f in said[0].items() if key in shared]
     for subject, found in zip(subjects, said, strict=True):
@@ -26,9 +28,9 @@ def examine(*subjects: Subject) -> list[Finding]:
     return merge(findings)
 
 
-def _examine(subject: Subject) -> dict[bytes, Finding]:
+def _examine(subject: Subject, only: Collection[str] | None) -> dict[bytes, Finding]:
     found: dict[bytes, Finding] = {}
-    for check in checks().values():
+    for check in (c for name, c in checks().items() if only is None or name in only):
         for finding in check().examine(subject):
             key = msgspec.json.encode(finding)
             if key in found:

@@ -51,6 +51,7 @@ class LimitedOp(Check):
     name = "limited-op"
     severity = Severity.NOTE
     remedy = "Nothing to do, unless precision or speed on the target disappoint."
+    reads_model = True
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every ONNX node that the rulebook takes with limits."""

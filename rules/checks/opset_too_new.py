@@ -3,7 +3,8 @@
 ## What it does
 
 Compares the opset that the model imports with the highest one that the target takes, and names the operators that
-exist in newer opsets only.
+exist in newer opsets only. Of a captured policy, it notes the operators that have an ONNX operator of their own in
+opsets newer than the one that is exported at for the target: the exporter spells them out in older ones.
 
 ## Why it matters
 
@@ -44,6 +45,17 @@ if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
 
 
+# operator → the ONNX operator of its own, and the opset that brought it (onnx/defs/operator_sets.h)
+NEWER = {
+    "aten.affine_grid_generator": ("AffineGrid", 20),
+    "aten.gelu": ("Gelu", 20),
+    "aten.group_norm": ("GroupNormalization", 21),
+    "aten.rms_norm": ("RMSNormalization", 23),
+    "aten._fused_rms_norm": ("RMSNormalization", 23),
+    "aten.scaled_dot_product_attention": ("Attention", 23),
+}
+
+
 class OpsetTooNew(Check):
     code = "GA203"
     name = "opset-too-new"
@@ -51,7 +63,8 @@ class OpsetTooNew(Check):
     remedy = "Export the model at the target's opset."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """The model, and each node whose operator is newer than the target's last opset."""
+        """The model, and each node whose operator is newer than the opset that the target takes, or is exported at."""
+        yield from self._spelled_out(subject)
         graph = subject.judged
         if graph is None or subject.rulebook is None:
             return
@@ -72,4 +85,19 @@ class OpsetTooNew(Check):
                     node=node.name,
                     evidence=evidence,
                     remedy="Export at the target's opset, or spell the operator out in older ones.",
+                )
+
+    def _spelled_out(self, subject: Subject) -> Iterator[Finding]:
+        if subject.fx is None or subject.rulebook is None or subject.rulebook.target.graph != "onnx":
+            return
+        target = subject.rulebook.target
+        for node in subject.fx.select(*NEWER):
+            operator, opset = NEWER[node.op if node.op in NEWER else node.op.rpartition(".")[0]]
+            if opset > target.opset:
+                yield self.finding(
+                    f"ONNX has {operator} from opset {opset} on; at opset {target.opset} {node.op} is spelled out",
+                    place=node.place,
+                    node=node.name,
+                    severity=Severity.NOTE,
+                    remedy="",
                 )

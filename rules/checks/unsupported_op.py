@@ -53,6 +53,7 @@ class UnsupportedOp(Check):
     name = "unsupported-op"
     severity = Severity.ERROR
     remedy = "Rewrite the line with operators that the target takes, or choose another target."
+    reads_model = True
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every ATen op that torch cannot translate to ONNX, and every ONNX node that the rulebook refuses."""

@@ -106,3 +106,24 @@ def test_graphs_are_written_before_and_after_each_change(tmp_path, wrong):
         "  - %softmax: float32[2, 3] = aten.softmax.int(%linear, dim=-1)",
         "  + %softmax_int: float32[2, 3] = aten.softmax.int(%linear, dim=0)",
     ]
+
+
+class Newer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.RMSNorm(4)
+
+    def forward(self, x):
+        return torch.lgamma(self.norm(x).abs() + 1)
+
+
+def test_what_a_pass_or_the_exporter_repaired_is_reported():
+    report = rewrite(Newer().eval(), (torch.ones(2, 4),), target="onnxruntime", count=8)
+    assert report.fit["onnxruntime"]
+    (lost,) = [f for f in report.findings if f.name == "unsupported-op"]
+    assert "lgamma.default has no ONNX translation" in lost.message
+    assert lost.fixed_by == "decompose_special_functions"
+    (newer,) = [f for f in report.findings if f.name == "opset-too-new"]
+    line = Newer.forward.__code__.co_firstlineno + 1
+    assert newer.severity is Severity.NOTE and newer.line == lost.line == line
+    assert newer.message.startswith("ONNX has RMSNormalization from opset 23 on; at opset 18 aten.rms_norm")
