@@ -14,13 +14,14 @@ from graphaudit.capture import Blocker, Capture, EventKind, Observation, capture
 from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.inputs import collect
 from graphaudit.equivalence.reference import Reference
-from graphaudit.equivalence.verdict import Claim, Verdict, weakest
+from graphaudit.equivalence.verdict import Claim, PathCoverage, Verdict, weakest
 from graphaudit.export.bundle import write_bundle
 from graphaudit.export.translate import ExportRefused, to_onnx
 from graphaudit.findings import Finding, merge
 from graphaudit.graphs.noise import bound, draws
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
+from graphaudit.paths import walk
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Fingerprint
 from graphaudit.registry import checks
@@ -35,6 +36,11 @@ from graphaudit.runtimes import onnxruntime as ort
 Progress = Callable[[str], None]
 
 _OBSERVED_CALLS = 4  # the user's further inputs that eager is observed on
+# Without one of these, nothing that the policy's own code decides can hang on tensors.
+_READS = (
+    *(EventKind.BOOL, EventKind.ITEM, EventKind.TOLIST, EventKind.NUMPY),
+    *(EventKind.CONTROL_FLOW_OP, EventKind.SCRIPTED),
+)
 _DECISIONS = ("if", "elif", "ifexp", "and", "or", "not", "call:max", "call:min")
 
 
@@ -78,6 +84,11 @@ class Journey:
             return done
         self.say(f"comparing on {count} inputs")
         done.reference = Reference(self.policy, collect(self.policy, count, seed))
+        if self.observation.of(*_READS):
+            self.say("walking the paths")
+            walked = walk(self.policy, done.reference.samples, seed)
+            done.reference.extend(walked.found)
+            done.paths = walked.coverage
         done.run(program)
         return done
 
@@ -114,6 +125,7 @@ class Rewriting:
         self._manager = manager
         self._target = rulebook.target
         self.reference: Reference | None = None
+        self.paths = PathCoverage()
         self.findings: list[Finding] = []
         self._rows: list[PassRow] = []
         self._fixes: list[Fix] = []
@@ -155,7 +167,7 @@ class Rewriting:
         certificate = None
         if self.reference and fit:
             conditions = self._journey.capture.conditions
-            certificate = certify(self._journey.policy, name, self.reference, verdicts, conditions)
+            certificate = certify(self._journey.policy, name, self.reference, verdicts, conditions, self.paths)
         return Report(
             graphaudit_version=__version__,
             command="rewrite",

@@ -21,6 +21,7 @@ ALLOWED = {
     "rulebook": {"graphs"},
     "runtimes": {"graphs"},
     "equivalence": {"policy", "graphs", "runtimes"},
+    "paths": {"capture", "equivalence", "graphs", "policy"},
     "rewrite": {"equivalence", "graphs", "policy", "rulebook", "runtimes"},
     "export": {"equivalence", "graphs", "policy", "rulebook", "runtimes"},
     "audit": {"capture", "export", "graphs", "policy", "rulebook"},

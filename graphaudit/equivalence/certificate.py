@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphaudit.equivalence.verdict import Certificate, Claim, Verdict, weakest
+from graphaudit.equivalence.verdict import Certificate, Claim, PathCoverage, Verdict, weakest
 
 if TYPE_CHECKING:
     from graphaudit.equivalence.reference import Reference
     from graphaudit.policy import Policy
+
+_OPEN_SHOWN = 3  # ways that no input walks, in the statement; the certificate lists all
 
 
 def certify(
@@ -19,24 +22,29 @@ def certify(
     reference: Reference,
     verdicts: Sequence[Verdict],
     conditions: Sequence[str] = (),
+    paths: PathCoverage | None = None,
 ) -> Certificate:
     """The certificate of a rewrite for `target_name`; leave the verdicts of rolled-back steps out.
 
-    `conditions` come first, then what the reference and the policy imply. Every number in it is finite.
+    `conditions` come first, then what the reference and the policy imply. `paths` says which ways through the policy's
+    code the inputs walk. Every number in it is finite.
     """
     claim = weakest(v.claim for v in verdicts)
     worst = max((v.worst_abs for v in verdicts), default=0.0)
     inputs = len(reference.samples)
+    paths = paths or PathCoverage()
+    holds = statement(policy.name, claim, inputs, worst, verdicts)
     return Certificate(
         policy=policy.name,
         target=target_name,
         claim=claim,
-        statement=statement(policy.name, claim, inputs, worst, verdicts),
+        statement="; ".join(filter(None, [holds, walked(paths)])),
         inputs=inputs,
         input_origins=dict(Counter(s.family for s in reference.samples)),
         worst_abs=worst,
         verdicts=list(verdicts),
         conditions=[*conditions, *_conditions(policy, reference, verdicts)],
+        paths=paths,
     )
 
 
@@ -53,6 +61,22 @@ def statement(name: str, claim: Claim, inputs: int, worst_abs: float, verdicts: 
         return f"equivalent to {name} {on} up to the stated loop bound, {worst}"
     kind = claim.value.removeprefix("equivalent").strip()
     return f"equivalent to {name} {on}{f' ({kind})' if kind else ''}, {worst}"
+
+
+def walked(paths: PathCoverage) -> str:
+    """`paths covered: 7 of 8, line 41 never false`; empty where the policy's code decides nothing on tensors."""
+    if not paths.total and not paths.unknown:
+        return ""
+    said = [f"paths covered: {paths.covered} of {paths.total}"]
+    lines = Counter((u.place, u.outcome) for u in paths.uncovered)
+    files = {u.place.file for u in paths.uncovered}
+    for open_ in paths.uncovered[:_OPEN_SHOWN]:
+        where = f"line {open_.place.line}" if len(files) == 1 else f"{Path(open_.place.file).name}:{open_.place.line}"
+        which = f" ({open_.expression})" if lines[open_.place, open_.outcome] > 1 else ""
+        said.append(f"{where}{which} never {open_.outcome}")
+    more = len(paths.uncovered) - _OPEN_SHOWN
+    said += [f"{more} more never walked"] * (more > 0) + paths.unknown[:1]
+    return ", ".join(said)
 
 
 def _conditions(policy: Policy, reference: Reference, verdicts: Sequence[Verdict]) -> list[str]:

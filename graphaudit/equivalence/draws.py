@@ -74,6 +74,34 @@ class Seen:
             return torch.rand(shape, generator=generator, dtype=torch.float64).to(self.dtype)
         return self._numbers(shape, mode, generator)
 
+    @property
+    def low(self) -> int:
+        """The smallest integer seen."""
+        return self._low
+
+    @property
+    def high(self) -> int:
+        """The largest integer seen."""
+        return self._high
+
+    @property
+    def spread(self) -> float:
+        """The usual distance of a number from its mean."""
+        return float(self._scale.mean())
+
+    def legal(self, tensor: torch.Tensor, also: Sequence[int] = ()) -> torch.Tensor:
+        """The nearest tensor that is like the seen ones in kind: inside their range, `also` excepted, masks masks."""
+        if self.kind is Kind.INTEGER:
+            inside = tensor.clamp(self._low, self._high)
+            kept = torch.isin(tensor.long(), torch.tensor(list(also), dtype=torch.int64))
+            return torch.where(kept, tensor, inside)
+        if self.kind is Kind.UNIT:
+            return tensor.clamp(0, 1)
+        if self.kind is Kind.MASK and self._settled is not None:
+            settled = self._settled.expand(tensor.shape)
+            return torch.where(settled.isnan(), tensor.double(), settled).to(tensor.dtype)
+        return tensor
+
     def _kind(self) -> Kind:
         if self.dtype is torch.bool:
             return Kind.MASK

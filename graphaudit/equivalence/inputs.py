@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,9 @@ LEAST_USER_INPUTS = 20
 
 @dataclass(frozen=True)
 class Sample:
-    """One call's arguments. `origin` is `example`, `inputs(3)` for the user's seed 3, or `drawn(17, x1000)`."""
+    """One call's arguments. `origin` is `example`, `inputs(3)` for the user's seed 3, or `drawn(17, x1000)`,
+    or `path(3, walker.py:41)` for an input made to take a certain way through the policy.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -34,8 +37,13 @@ class Sample:
 
     @property
     def family(self) -> str:
-        """`example`, `inputs` or `drawn`."""
+        """`example`, `inputs`, `drawn` or `path`."""
         return self.origin.partition("(")[0]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the user's, not made by the tool."""
+        return self.family in ("example", "inputs")
 
     @property
     def is_far(self) -> bool:
@@ -57,7 +65,7 @@ def collect(policy: Policy, count: int = 128, seed: int = 0) -> list[Sample]:
     own = own_samples(policy, count, seed)
     if len(own) >= count:
         return own
-    drawer = _Drawer(policy, own, seed)
+    drawer = Drawer(policy, own, seed)
     return own + [drawer.draw(number) for number in range(count - len(own))]
 
 
@@ -107,7 +115,7 @@ def _user_sample(policy: Policy, seed: int) -> Sample:
     return Sample(tuple(args), dict(policy.example_kwargs), f"inputs({seed})")
 
 
-class _Drawer:
+class Drawer:
     """Draws samples that are like the ones seen, then zero, negative, large, or other combinations of seen values."""
 
     def __init__(self, policy: Policy, own: list[Sample], seed: int) -> None:
@@ -116,7 +124,7 @@ class _Drawer:
         self._generator = torch.Generator().manual_seed(seed)
         tensors = [s.tensors for s in own]
         tensors = [t for t in tensors if len(t) == len(slots)]
-        self._seen = [Seen([t[i] for t in tensors], slot.shape) for i, slot in enumerate(slots)]
+        self.seen = [Seen([t[i] for t in tensors], slot.shape) for i, slot in enumerate(slots)]
         self._sizes = self._dynamic_sizes(own[0].tensors)
 
     def draw(self, number: int) -> Sample:
@@ -127,17 +135,19 @@ class _Drawer:
             name: options[(number + position * (number // len(options))) % len(options)]
             for position, (name, options) in enumerate(self._sizes.items())
         }
-        seen = iter(self._seen)
-        leaves = [
-            next(seen).draw(mode, sizes, self._generator) if isinstance(leaf, torch.Tensor) else leaf
-            for leaf in self._leaves
-        ]
+        drawn = [seen.draw(mode, sizes, self._generator) for seen in self.seen]
+        return self.sample(drawn, f"drawn({number}, {mode.value})", mode)
+
+    def sample(self, tensors: Sequence[torch.Tensor], origin: str, mode: Mode | None = None) -> Sample:
+        """The example's structure and Python values, with other tensors."""
+        rest = iter(tensors)
+        leaves = [next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self._spec)
-        return Sample(args, kwargs, f"drawn({number}, {mode.value})", mode)
+        return Sample(args, kwargs, origin, mode)
 
     def _dynamic_sizes(self, example: list[torch.Tensor]) -> dict[str, list[int]]:
         sizes: dict[str, list[int]] = {}
-        for tensor, seen in zip(example, self._seen):
+        for tensor, seen in zip(example, self.seen):
             for size, name in zip(tensor.shape, seen.shape):
                 if isinstance(name, str) and name not in sizes:
                     sizes[name] = list(dict.fromkeys((size, *DYNAMIC_SIZES)))

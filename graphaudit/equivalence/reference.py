@@ -61,6 +61,16 @@ class Reference:
         self._overflows = [self._overflows_at(number) for number in range(len(self.samples))]
         self._cached: list[list[Expected]] | None = None
 
+    def extend(self, samples: Sequence[Sample]) -> None:
+        """Let further samples take part in the checks that follow."""
+        for sample in samples:
+            before = len(self.samples)
+            self._run_eager(sample)
+            for number in range(before, len(self.samples)):
+                self._doubles.append(self._run_double(number))
+                self._overflows.append(self._overflows_at(number))
+        self._cached = None
+
     @property
     def has_double(self) -> bool:
         """Whether the module's float64 copy takes part."""
@@ -112,7 +122,7 @@ class Reference:
         raise IndexError(number)
 
     def _run_eager(self, sample: Sample) -> None:
-        drawn = sample.family == "drawn"
+        drawn = not sample.is_own
         try:
             inputs = self._interface.flatten(sample.args, sample.kwargs)
         except PolicyError as error:
@@ -189,7 +199,7 @@ class Reference:
             raise Failure(f"{len(results) + len(guards)} outputs instead of {len(expected)} at {origin}")
         self._guarded = bool(guards)
         if any(bool(guard) for guard in guards):
-            if self.samples[number].family != "drawn":
+            if self.samples[number].is_own:
                 raise Failure(f"a loop runs longer than its bound at {origin}")
             self.beyond_bounds.add(number)
             return expected

@@ -227,7 +227,7 @@ class Tally:
         raise Failure(text + (f", and {_count(more, 'more element')}" if more else ""))
 
     def _side(self, number: int) -> str:
-        return "drawn" if self._samples[number].family == "drawn" else "own"
+        return "own" if self._samples[number].is_own else "drawn"
 
     def _output(self, slot: int) -> str:
         outputs = self._interface.outputs

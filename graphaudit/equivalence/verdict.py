@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
+from graphaudit.findings import Place
+
 
 class Claim(StrEnum):
     """What a verdict claims; see docs/equivalence.md."""
@@ -63,6 +65,33 @@ class Verdict(msgspec.Struct, kw_only=True):
         return self.claim is not Claim.DIVERGED
 
 
+class Uncovered(msgspec.Struct, kw_only=True):
+    """One way that no input takes: `outcome` is `false`, `true`, `runs 0 times` and so on."""
+
+    place: Place
+    expression: str
+    outcome: str
+
+
+class PathCoverage(msgspec.Struct, kw_only=True):
+    """Which ways through the policy's own code the inputs walk.
+
+    Every decision on tensors counts twice (true, false), every loop whose length is data for 0, 1 and more passes, and
+    for the most that it can run where that is known. Ways that end in an exception do not count. `unknown` says what
+    could not be followed.
+    """
+
+    covered: int = 0
+    total: int = 0
+    uncovered: list[Uncovered] = []
+    unknown: list[str] = []
+
+    @property
+    def complete(self) -> bool:
+        """Whether every way was walked, and none is unknown."""
+        return self.covered == self.total and not self.unknown
+
+
 class Certificate(msgspec.Struct, kw_only=True):
     """All verdicts from the user's eager module to the last artifact, and the conditions under which they hold."""
 
@@ -76,3 +105,4 @@ class Certificate(msgspec.Struct, kw_only=True):
     worst_abs: float
     verdicts: list[Verdict]
     conditions: list[str] = []
+    paths: PathCoverage = msgspec.field(default_factory=PathCoverage)

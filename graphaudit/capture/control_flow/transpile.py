@@ -75,7 +75,7 @@ def _instance(function: FunctionType, factory: CodeType) -> FunctionType:
 def _factory(function: FunctionType) -> CodeType:
     """The code of a function of the operators that returns the new function."""
     code = function.__code__
-    tree = prepare(copy.deepcopy(_source(code)), code)
+    tree = prepare(copy.deepcopy(source_of(code)), code)
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt | ast.expr | ast.arg):
             place = origin_info.Location(code.co_filename, node.lineno, node.col_offset)
@@ -149,7 +149,8 @@ def _definition(name: str, parameters: list[str], body: list[Any]) -> ast.Functi
     return ast.FunctionDef(name, arguments, body, [], None)
 
 
-def _source(code: CodeType) -> ast.FunctionDef | ast.Lambda:
+def source_of(code: CodeType) -> ast.FunctionDef | ast.Lambda:
+    """The syntax tree of a function, shared with later calls. Raises NotTranspiled."""
     tree = _parsed(code.co_filename)
     if code.co_name == "<lambda>":
         return _lambda(tree, code)
