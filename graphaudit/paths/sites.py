@@ -166,7 +166,7 @@ class _Prober(ast.NodeTransformer):
                 setattr(node, name, self.visit(value))
         return node
 
-    def _iterated(self, node: ast.expr, leaves: bool, loop: ast.For | ast.expr) -> ast.expr:
+    def _iterated(self, node: ast.expr, leaves: bool, loop: ast.For | ast.expr) -> Any:
         body = (loop.lineno, loop.end_lineno or loop.lineno)
         site = self._sites.add(self._file, node, self._sites.whole(), loop="for", leaves=leaves, body=body)
         return _at(node, _probe("loop", ast.Constant(site.number), self.visit(node)))
@@ -202,7 +202,7 @@ class _Prober(ast.NodeTransformer):
         whole: int,
         raising: frozenset[tuple[ast.expr, bool]] = frozenset(),
         of: ast.expr | None = None,
-    ) -> ast.expr:
+    ) -> Any:
         ends = frozenset(outcome for leaf, outcome in raising if leaf is (of or node))
         number = ast.Constant(self._sites.add(self._file, node, whole, raising=ends).number)
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _SYMBOLS:
