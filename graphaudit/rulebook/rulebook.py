@@ -134,10 +134,12 @@ def _no_target(name: str) -> TargetError:
 
 def _rules(file: TargetFile) -> Rules:
     """The kind of source that the file names. Imported here, since each pulls in what it answers from."""
+    from graphaudit.rulebook.table import TableRules
+
     if file.source == "onnx.defs":
         from graphaudit.rulebook.schemas import SchemaRules
 
-        return SchemaRules()
+        return SchemaRules(TableRules(file))
     if file.source == "onnxruntime.kernels":
         from graphaudit.rulebook.kernels import KernelRules
 
@@ -146,8 +148,6 @@ def _rules(file: TargetFile) -> Rules:
         from graphaudit.rulebook.aten_rules import AtenRules
 
         return AtenRules(file)
-    from graphaudit.rulebook.table import TableRules
-
     return TableRules(file, load_rulebook(file.otherwise).answer if file.otherwise else None)
 
 

@@ -13,6 +13,7 @@ from graphaudit.rulebook.target import Answer, Support
 
 if TYPE_CHECKING:
     from graphaudit.graphs.view import Node
+    from graphaudit.rulebook.table import TableRules
 
 
 class Signatures:
@@ -67,11 +68,15 @@ class Signatures:
 
 
 class SchemaRules:
-    """Whether a node is valid ONNX: the operator exists at its opset, is not deprecated, and takes what it is given."""
+    """Whether a node is valid ONNX: the operator exists at its opset, is not deprecated, and takes what it is given.
 
-    def __init__(self) -> None:
+    `doubts` are limits by operator: what the standard says in two ways.
+    """
+
+    def __init__(self, doubts: TableRules) -> None:
         import onnx
 
+        self._doubts = doubts
         self._signatures = installed_signatures()
         self.facts = f"operator schemas of the installed onnx {onnx.__version__}"
         self.max_opset: int = onnx.defs.onnx_opset_version()
@@ -86,6 +91,8 @@ class SchemaRules:
 
     def _judge(self, node: Node) -> Answer:
         refusal = self._signatures.refusal(node)
+        if refusal is None and not node.domain and self._doubts.knows(node.op):
+            return self._doubts.answer(node)
         rule = refusal[1] if refusal else f"{node.op} is an operator of {node.domain or 'ai.onnx'} {node.opset}"
         evidence = Evidence(rule, self.facts)
         return Answer(refusal[0], (rule,), evidence) if refusal else Answer(Support.SUPPORTED, (), evidence)

@@ -31,6 +31,10 @@ class TableRules:
         self.max_opset = newest if isinstance(newest, int) else 0  # what is no number, `Target` refuses
         self._narrow = str(file.properties["compute_dtype"].value) if "compute_dtype" in file.properties else "float32"
 
+    def knows(self, op: str) -> bool:
+        """Whether there is a rule for an operator of ai.onnx."""
+        return op in self._file.ops
+
     def answer(self, node: Node) -> Answer:
         """Unknown for an op without a rule, unsupported at an opset outside its ranges, else by its limits."""
         name = f"{node.domain}::{node.op}" if node.domain else node.op

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -82,6 +83,54 @@ def single_nodes(operators: Iterable[str], opsets: Iterable[int]) -> Iterator[No
                 node = _fill(signature, opset, dtype, {name: ATTRIBUTES[name] for name in sorted(wanted)})
                 if node is not None and _is_valid(node):
                     yield node
+
+
+def plain_nodes(operators: Iterable[str], opsets: Iterable[int]) -> Iterator[Node]:
+    """Every operator at every opset with every dtype for its first type variable, whether that makes it valid or not.
+
+    Where an operator does not exist at an opset (yet, or any more), the node is one of its nearest version.
+    """
+    for op, opset, dtype in itertools.product(operators, opsets, TYPES):
+        versions = [s.since_version for s in defs.get_all_schemas_with_history() if (s.name, s.domain) == (op, "")]
+        known = max((v for v in versions if v <= opset), default=min(versions))
+        signature = signature_of(defs.get_schema(op, known))
+        wanted = set(signature.required) | ({"hidden_size"} & signature.attributes)
+        first = (*signature.inputs, *signature.outputs)[0].variable
+        if wanted <= ATTRIBUTES.keys() and _is_tensor(signature, first):
+            types = signature.types | {first: signature.types[first] | {dtype}}
+            widened = replace(signature, types=types)
+            node = _fill(widened, opset, dtype, {name: ATTRIBUTES[name] for name in sorted(wanted)})
+            if node is not None:
+                yield _settled(node, signature)
+
+
+def checker_error(model: Any) -> str | None:
+    """What the checker of onnx says against a model's node, or strict shape inference against its types; or None."""
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = model.ir_version
+    context.opset_imports = {i.domain: i.version for i in model.opset_import}
+    try:
+        onnx.checker.check_node(model.graph.node[0], context)
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _settled(node: Node, signature: Signature) -> Node:
+    """The node with the attributes that decide the dtype of its result."""
+    (result, *_) = node.outputs
+    number = TYPES[str(result.dtype)]
+    deciding = {name: number for name in ("dtype", "output_datatype") if name in signature.attributes}
+    if node.op in ("Constant", "ConstantOfShape"):
+        deciding["value"] = helper.make_tensor("value", number, [1], [1])
+    if node.op == "QuantizeLinear":  # without a zero point it gives uint8
+        return replace(node, outputs=(replace(result, dtype="uint8"),))
+    return replace(node, attributes={**node.attributes, **deciding})
+
+
+def _is_tensor(signature: Signature, variable: str) -> bool:
+    return bool(signature.types[variable] & TYPES.keys())
 
 
 def session_error(model: Any) -> str | None:

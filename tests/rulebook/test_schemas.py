@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from graphaudit.rulebook import Support, load_rulebook
-from tests.rulebook.models import make_node
+from tests.rulebook.models import checker_error, make_model, make_node, plain_nodes
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,18 @@ def test_the_target_knows_the_installed_opset():
     target = load_rulebook("onnx").target
     assert (target.opset, target.max_opset) == (18, onnx.defs.onnx_opset_version())
     assert target.compute_dtype == "float32"
+
+
+SAMPLE = ("Add", "Cast", "Clip", "CumSum", "Gelu", "LSTM", "Loop", "MatMul", "MeanVarianceNormalization", "Relu")
+
+
+def test_every_prediction_of_a_sample_is_what_the_checker_and_inference_say():
+    # benchmarks/onnx_predictions.py does this for all operators at all opsets.
+    rulebook = load_rulebook("onnx")
+    seen = []
+    for node in plain_nodes((*SAMPLE, "ReduceSum", "Scatter", "Upsample", "Where"), (9, 13, 18, 23)):
+        support, error = rulebook.answer(node).support, checker_error(make_model(node))
+        if support is not Support.LIMITED:  # where the standard and its own body differ
+            assert (support is Support.SUPPORTED) == (error is None), (node, error)
+            seen.append(error is None)
+    assert len(seen) > 400 and 100 < sum(seen) < len(seen) - 100
