@@ -103,7 +103,7 @@ def read_target_file(text: bytes, file: str, read_parent: Any = None) -> TargetF
     if parsed.extends is not None:
         parsed = extend((read_parent or _read)(parsed.extends), parsed)
     if not parsed.abstract:
-        validate(parsed, file)
+        validate(parsed, file, text)
     return parsed
 
 

@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 
 from graphaudit.errors import RuleError
 from graphaudit.rulebook.conditions import When
+from graphaudit.rulebook.lines import line_of_error, line_of_fault
 from graphaudit.rulebook.target import Target
 
 T = TypeVar("T")
@@ -140,12 +141,13 @@ class TargetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def parse(text: bytes, file: str) -> TargetFile:
-    """The file's contents, valid by themselves. Raises RuleError that names the file and the reason."""
+    """The file's contents, valid by themselves. Raises RuleError that names the file, the line and the reason."""
     try:
         parsed = msgspec.json.decode(text, type=TargetFile)
     except msgspec.DecodeError as error:
-        raise RuleError(f"{file}: {error}", _REMEDY) from error
-    _refuse(_faults(parsed), file)
+        line = line_of_error(text.decode(errors="replace"), error, TargetFile)
+        raise RuleError(f"{_at(file, line)}: {error}", _REMEDY) from error
+    _refuse(_faults(parsed), file, text)
     return parsed
 
 
@@ -165,8 +167,8 @@ def extend(parent: TargetFile, child: TargetFile) -> TargetFile:
     )
 
 
-def validate(complete: TargetFile, file: str) -> None:
-    """Check what only the whole inheritance chain can satisfy. Raises RuleError."""
+def validate(complete: TargetFile, file: str, text: bytes) -> None:
+    """Check what only the whole inheritance chain can satisfy; `text` is the last file of it. Raises RuleError."""
     faults = []
     if complete.source is UNSET:
         faults.append("no `source` says which kind of source answers")
@@ -179,7 +181,7 @@ def validate(complete: TargetFile, file: str) -> None:
     for name, op in complete.ops.items():
         if op.opsets is UNSET and not op.torch:
             faults.append(f"ops.{name} has no `opsets`" + (" and no `torch`" if _takes_fx(complete) else ""))
-    _refuse(faults, file)
+    _refuse(faults, file, text)
 
 
 def _takes_fx(file: TargetFile) -> bool:
@@ -266,14 +268,19 @@ def _citations(parsed: TargetFile) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from ((f"ops.{name}.ignored.{a}", i.sources) for a, i in op.ignored.items())
 
 
-def _refuse(faults: Iterable[str], file: str) -> None:
+def _refuse(faults: Iterable[str], file: str, text: bytes) -> None:
     found = list(faults)
     if found:
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+        line = line_of_fault(text.decode(), found[0])
         raise RuleError(
-            f"{file}: {'; '.join(found[:3])}{more}",
+            f"{_at(file, line)}: {'; '.join(found[:3])}{more}",
             _REMEDY,
         )
+
+
+def _at(file: str, line: int | None) -> str:
+    return file if line is None else f"{file}, line {line}"
 
 
 def cite(names: Iterable[str], sources: Mapping[str, Source]) -> tuple[str, str | None]:

@@ -93,9 +93,45 @@ def test_an_unknown_target_is_told_the_nearest_names():
     ],
 )
 def test_invalid_files_are_refused_with_file_and_reason(contents, reason):
-    with pytest.raises(RuleError, match=rf"(?s)toy\.json: .*({reason})") as caught:
+    with pytest.raises(RuleError, match=rf"(?s)toy\.json(, line \d+)?: .*({reason})") as caught:
         read(contents)
     assert caught.value.remedy
+
+
+BROKEN = """{
+  "name": "toy", "summary": "t", "source": "table",
+  "sources": {"s": {"cites": "c", "read": "2026-01-01", "licence": "MIT"}},
+  "properties": {"opset": {"value": 17, "rule": "r", "sources": ["s"]},
+                 "max_opset": {"value": 18, "rule": "r", "sources": ["s"]}},
+  "ops": {
+    "Exp": {"sources": ["s"], "opsets": [[8, 18]]},
+    "Relu": {
+      "sources": ["s"],
+      "opsets": [[8, 12], [11, 18]],
+      "limits": [
+        {"rule": "r", "effect": "noted", "sources": []}
+      ]
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ('"sources": []', '"sources": ["s"]', 8),
+        ("[11, 18]", "[13, 18]", 12),
+        ('"sources": []', '"sources": ["s"], "when": 3', 12),
+        ('"Relu": {', '"Relu": { "colour": 1,', 8),
+        ('"opsets": [[8, 18]]', '"opsets": [[8, "x"]]', 7),
+        ('"name": "toy",', '"name": "toy"', 2),
+        ('"sources": ["s"],\n', "\n", 8),
+    ],
+)
+def test_a_fault_is_given_with_its_line(old, new, line):
+    with pytest.raises(RuleError, match=rf"^toy\.json, line {line}: "):
+        read_target_file(BROKEN.replace(old, new).encode(), "toy.json")
 
 
 def test_a_property_of_the_wrong_kind_is_refused():
