@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _CUBE = ("MatMul", "Gemm", "Conv", "ConvTranspose")  # what the matrix unit computes
 _INDEXED = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "ScatterElements": 1, "ScatterND": 1}
 _GEARS = "1,2,4,8"
+_LARGEST_FLOAT16 = 65504.0
 
 
 class AtcAdvice(msgspec.Struct, kw_only=True):
@@ -57,6 +58,8 @@ def advise(graph: GraphView, rulebook: Rulebook, model: str, soc_version: str | 
         chips = ", ".join(target.soc_versions)
         notes.append(f"soc_version must be the robot's own chip, the name that npu-smi shows: one of {chips}")
     notes += [*_sizes(graph, rulebook), *_expected_errors(graph, rulebook), *_unchecked(graph)]
+    if precision != "origin":
+        notes.append(_kept(graph, rulebook))
     return AtcAdvice(command=shlex.join(["atc", *arguments]), arguments=arguments, notes=notes)
 
 
@@ -76,6 +79,30 @@ def _precision(graph: GraphView, rulebook: Rulebook) -> tuple[str, str]:
     why = "without precision_mode_v2 everything is computed in float16; origin keeps the model's dtypes, "
     why += "mixed_float16 is faster and less exact"
     return "origin", why
+
+
+def _kept(graph: GraphView, rulebook: Rulebook) -> str:
+    """What keep_dtype must name: the nodes that read a constant which float16 cannot hold, as ATC's own operators."""
+    kept: dict[str, str] = {}
+    for node in graph.nodes:
+        for value in node.inputs:
+            if value is not None and value.dtype in ("float32", "float64") and _overflows(value):
+                rule = rulebook.rule(node.op)
+                kept[node.name] = " and ".join(rule.becomes) if rule and rule.becomes else node.op
+    if not kept:
+        return "--keep_dtype is not needed for any constant: float16 holds them all"
+    named = ", ".join(f"{op} (node {name})" for name, op in kept.items())
+    return f"--keep_dtype is needed, with a file that names what reads a constant beyond float16: {named}"
+
+
+def _overflows(value: Value) -> bool:
+    import numpy as np
+
+    array = value.array
+    if array is None or not array.size:
+        return False
+    finite = np.abs(array[np.isfinite(array)])
+    return bool(finite.size) and float(finite.max()) > _LARGEST_FLOAT16
 
 
 def _input_shape(graph: GraphView, size: str) -> str:

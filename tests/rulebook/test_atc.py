@@ -43,6 +43,15 @@ def test_float32_is_kept_where_the_matrix_unit_has_it() -> None:
     assert any("npu-smi" in note and "Ascend910B1" in note for note in given.notes)
 
 
+def test_what_reads_a_number_beyond_float16_is_to_be_kept() -> None:
+    assert any("--keep_dtype is not needed" in note for note in advice(PRODUCT).notes)
+    large = (
+        "g (float[1, 2] x, float[2, 2] w) => (float[1, 2] y) <float big = {1e6}> { p = MatMul (x, w) y = Add (p, big) }"
+    )
+    (kept,) = [note for note in advice(large).notes if "--keep_dtype is needed" in note]
+    assert kept.endswith("beyond float16: Add (node Add_y)")
+
+
 def test_open_sizes_come_with_gears_and_with_ranges_where_there_are_some() -> None:
     notes = "\n".join(advice(PRODUCT).notes)
     assert "batch: fixed at 1 here" in notes
