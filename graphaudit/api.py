@@ -17,7 +17,7 @@ from graphaudit.audit.examine import examine
 from graphaudit.audit.islands import survey
 from graphaudit.audit.operators import operator_rows
 from graphaudit.audit.subject import Subject
-from graphaudit.bisection import bisect_journey
+from graphaudit.bisection import bisect_journey, write_reproducers
 from graphaudit.capture.control_flow import Bounds
 from graphaudit.equivalence.eager import one_thread
 from graphaudit.errors import PolicyError, TargetError
@@ -28,6 +28,7 @@ from graphaudit.journey import Journey, Progress, blocking, refusal
 from graphaudit.policy import Policy
 from graphaudit.policy.probe import probe
 from graphaudit.results import Bisection, CaptureSummary, PolicySummary, Report
+from graphaudit.rewrite.bisect import Divergences
 from graphaudit.rewrite.manager import PassManager
 from graphaudit.rulebook import Rulebook, load_rulebook
 
@@ -109,7 +110,10 @@ def rewrite(
     if output is not None:
         check_output(output)
     journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
-    travelled = journey.travel(rulebook, count, seed, manager)
+    seen = Divergences()
+    travelled = journey.travel(rulebook, count, seed, manager.watched_by(seen))
+    if manager.reproducers is not None:
+        write_reproducers(travelled, seen, rulebook.target, manager.reproducers, say)
     journey.fingerprint.verify()
     report = travelled.report(started)
     if report.fit[target] and output is not None:

@@ -22,7 +22,7 @@ def bisect_journey(
 ) -> Bisection:
     """Every culprit on `count` inputs drawn from `seed`. Reproducers go to `folder`, if given. Raises OSError."""
     seen = Divergences()
-    watched = replace(manager, on_divergence=OnDivergence.ROLLBACK, instruments=(*manager.instruments, seen))
+    watched = replace(manager, on_divergence=OnDivergence.ROLLBACK).watched_by(seen)
     travelled = journey.travel(rulebook, count, seed, watched)
     culprits = list(_culprits(travelled, seen, rulebook.target, folder, journey.say)) if travelled.reference else []
     return Bisection(
@@ -33,6 +33,24 @@ def bisect_journey(
         culprits=culprits,
         statement=_statement(travelled, culprits, rulebook.target.name),
     )
+
+
+def write_reproducers(
+    travelled: Rewriting, seen: Divergences, target: Target, folder: Path, say: Callable[[str], None]
+) -> None:
+    """Write a reproducer for each culprit of a rewrite, and name nodes and file in its finding. Raises OSError."""
+    if travelled.reference is None or not seen.found:
+        return
+    for culprit in _culprits(travelled, seen, target, folder, say):
+        finding = next((f for f in travelled.findings if f.node == culprit.step), None)
+        if finding is None or not culprit.nodes:
+            continue
+        finding.message += f"; at fault: {', '.join(n.node for n in culprit.nodes)}"
+        place = culprit.nodes[0].place
+        if finding.file is None and place is not None:
+            finding.file, finding.line = place.file, place.line
+        if culprit.reproducer is not None:
+            finding.remedy += f" {culprit.reproducer} replays it."
 
 
 def _culprits(

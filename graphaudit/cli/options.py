@@ -114,7 +114,8 @@ class PipelineOptions:
     print_after
         Show the graph after this pass (all: after each that changed something) on standard error; may be given again.
     dump_dir
-        Write the graph before and after each pass, and the difference, to this folder.
+        Write the graph before and after each pass, and the difference, to this folder; for one that diverges, a
+        reproducer too.
     time_passes
         Show where the time went, pass by pass.
     """

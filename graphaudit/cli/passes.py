@@ -72,7 +72,12 @@ def manager(options: PipelineOptions) -> PassManager:
     printing = [PrintAfter(options.print_after, _print_to_stderr)] if options.print_after else []
     dumping = [DumpGraphs(options.dump_dir)] if options.dump_dir is not None else []
     return PassManager.of(
-        options.passes, options.skipped, options.on_divergence.value, options.bisect_limit, [*printing, *dumping]
+        options.passes,
+        options.skipped,
+        options.on_divergence.value,
+        options.bisect_limit,
+        [*printing, *dumping],
+        options.dump_dir,
     )
 
 

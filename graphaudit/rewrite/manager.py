@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from graphaudit.equivalence.verdict import Claim, Verdict
@@ -23,12 +24,16 @@ class OnDivergence(StrEnum):
 
 @dataclass(frozen=True)
 class PassManager:
-    """The `pipeline` in order, FX passes before ONNX passes; only its first `limit` passes run (None: all)."""
+    """The `pipeline` in order, FX passes before ONNX passes; only its first `limit` passes run (None: all).
+
+    For a pass that diverges, reproducers are written to the folder `reproducers`, if there is one.
+    """
 
     pipeline: tuple[Pass[Any], ...]
     on_divergence: OnDivergence = OnDivergence.ROLLBACK
     limit: int | None = None
     instruments: tuple[Instrument, ...] = ()
+    reproducers: Path | None = None
 
     @classmethod
     def of(
@@ -38,9 +43,14 @@ class PassManager:
         on_divergence: OnDivergence | str = OnDivergence.ROLLBACK,
         limit: int | None = None,
         instruments: Sequence[Instrument] = (),
+        reproducers: Path | None = None,
     ) -> PassManager:
         """A manager of what `select` chooses. Raises PassError and RuleError as that does."""
-        return cls(tuple(select(passes, skip)), OnDivergence(on_divergence), limit, tuple(instruments))
+        return cls(tuple(select(passes, skip)), OnDivergence(on_divergence), limit, tuple(instruments), reproducers)
+
+    def watched_by(self, instrument: Instrument) -> PassManager:
+        """The same, with one more that looks on."""
+        return replace(self, instruments=(*self.instruments, instrument))
 
     def run(
         self,

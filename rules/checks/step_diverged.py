@@ -47,7 +47,7 @@ class StepDiverged(Check):
     code = "GA017"
     name = "step-diverged"
     severity = Severity.NOTE
-    remedy = "Compare the input and output that the message names."
+    remedy = "Run `graphaudit bisect`: it names the nodes at fault and writes a file that replays the step."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Steps whose verdict does not hold."""

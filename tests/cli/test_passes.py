@@ -49,3 +49,15 @@ def test_a_pipeline_of_ones_own(here: Run) -> None:
         assert "remove_inference_noops" in text and "simplify_onnx" in text and "clean_onnx_graph" not in text
     report = json.loads(Path("bundle/report.json").read_text())
     assert [r["name"] for r in report["passes"]] == ["capture", "remove_inference_noops", "export", "simplify_onnx"]
+
+
+def test_the_document_shows_what_is_printed(here: Run) -> None:
+    document = (Path(__file__).resolve().parents[2] / "docs" / "passes.md").read_text(encoding="utf-8")
+    printed = here("passes").stdout.splitlines()
+    start = next(i for i, line in enumerate(printed) if " fold_batch_norm " in line)
+    columns, *details = printed[start : start + 4]
+    for line in (" ".join(columns.split()[1:]), *details):
+        assert line in " ".join(document.split()) or line in document, line
+    help_text = here("rewrite", "--help").stdout
+    options = {cell.split("`")[1].split()[0] for cell in document.splitlines() if cell.startswith("| `--")}
+    assert len(options) == 7 and all(option in help_text for option in options)

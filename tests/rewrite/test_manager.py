@@ -72,6 +72,16 @@ def test_or_it_ends_the_rewrite(wrong):
     assert finding.severity is Severity.ERROR
 
 
+def test_the_finding_names_the_nodes_and_a_reproducer(wrong, tmp_path):
+    report = run(reproducers=tmp_path)
+    (finding,) = [f for f in report.findings if f.name == "step-diverged"]
+    assert finding.message.endswith("; at fault: softmax")
+    assert finding.line == Head.forward.__code__.co_firstlineno + 1
+    (file,) = tmp_path.iterdir()
+    assert finding.remedy.endswith(f" {file} replays it.")
+    assert "softmax = torch.ops.aten.softmax.int(linear, -1)" in file.read_text()
+
+
 def test_only_the_first_passes_run():
     pipeline = [p.name for p in PassManager.of().pipeline]
     number = pipeline.index("remove_inference_noops") + 1
