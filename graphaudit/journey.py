@@ -89,6 +89,7 @@ class Journey:
             walked = walk(self.policy, done.reference.samples, seed)
             done.reference.extend(walked.found)
             done.paths = walked.coverage
+        done.reference.replays = not self.capture.shifted
         done.run(program)
         return done
 

@@ -16,6 +16,7 @@ With u uniform in [0, 1), n standard normal, e exponential of rate 1, and k a wh
     multinomial(p, m)   with replacement         →  how many of cumsum(p) / sum(p), as multiples of 2⁻⁵³, are < k
     randint(a, b, s), random(x, b)               →  a whole number in [a, b)
     randperm(n)                                  →  a permutation of n
+    a draw of Python's or NumPy's generator      →  the same, drawn by that generator
 
 - These are what PyTorch's CPU kernels compute from their generator's words (aten/src/ATen/native/cpu/
   DistributionTemplates.h, aten/src/ATen/native/Distributions.cpp; tried with torch 2.13), so noise drawn in the order
@@ -36,7 +37,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import fx
@@ -61,7 +62,7 @@ class HoistNoise(Pass[Program]):
 
     name = "hoist_noise"
     level = Level.FX
-    fixes = ("random-op", "dropout-active")
+    fixes = ("random-op", "dropout-active", "python-random", "numpy-in-forward")
     runs_after = ("fold_seeded_draws",)
     claims = Claim.GIVEN_NOISE
 
@@ -143,16 +144,22 @@ class _Draw:
         distribution: Distribution,
         like: torch.Tensor | None = None,
         dtype: torch.dtype = torch.float32,
+        generator: Literal["torch", "python", "numpy-legacy"] = "torch",
         **parameters: int,
     ) -> fx.Node:
-        """A noise input of the shape of `like` (the result's, if not given), drawn in the order of its memory."""
+        """A noise input of the shape of `like` (the result's, if not given), drawn in the order of its memory.
+
+        A single number is an input of shape (1,): not every runtime takes one without dimensions.
+        """
         like = self.result if like is None else like
         order = _layout(like)
         shape = list(like.shape) if order is None else [like.shape[d] for d in order]
         try:
-            made = self._program.add_noise(shape, dtype, distribution, parameters)
+            made = self._program.add_noise(shape or [1], dtype, distribution, parameters, generator)
         except ValueError as error:
             raise _LeftAlone(str(error)) from error
+        if not shape:
+            return self.call(aten.squeeze.dims, made, [0])
         if order is None:
             return made
         return self.call(aten.permute.default, made, [order.index(d) for d in range(len(order))])
@@ -279,6 +286,11 @@ def _randint(draw: _Draw) -> fx.Node:
     return draw.noise("randint", dtype=torch.int64, low=first, high=draw.number(high))
 
 
+def _foreign(draw: _Draw) -> fx.Node:
+    limits = {name: draw.number(name) for name in ("low", "high") if draw.args["distribution"] == "randint"}
+    return draw.noise(draw.args["distribution"], None, draw.result.dtype, draw.args["source"], **limits)
+
+
 def _randperm(draw: _Draw) -> fx.Node:
     return draw.noise("permutation", dtype=torch.int64, n=draw.number("n"))
 
@@ -296,6 +308,7 @@ _FORMS: dict[str, Callable[[_Draw], fx.Node | tuple[fx.Node, ...]]] = {
     "dropout": lambda draw: _dropout(draw)[0],
     "multinomial": _multinomial,
     "randperm": _randperm,
+    "graphaudit::draw": _foreign,
 }
 
 

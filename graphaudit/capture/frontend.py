@@ -14,11 +14,13 @@ from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
 from graphaudit.capture.context import decisions_on_sizes, tracing
-from graphaudit.capture.control_flow import Bounds, Guard, Refused, predicated
+from graphaudit.capture.control_flow import Bounds, Guard, Refused, Session, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
 from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
+from graphaudit.capture.seeds import moved_since
+from graphaudit.findings import Place
 from graphaudit.graphs.program import Program
 from graphaudit.interface import Slot
 from graphaudit.policy import Policy
@@ -54,6 +56,7 @@ class Capture:
     blockers: list[Blocker] = field(default_factory=list)
     frozen: list[Frozen] = field(default_factory=list)
     seconds: float = 0.0
+    shifted: list[Place] = field(default_factory=list)  # draws on one path only: the order of draws is not the policy's
     conditions: list[str] = field(default_factory=list)  # up to which loop bounds the graph is the policy
     predicated: bool = False  # decisions on tensors, and on sizes that vary, are masks
 
@@ -78,18 +81,21 @@ def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
             continue
         try:
             with decisions_on_sizes() as decisions:
-                exported, guards = _export(policy, call, seed=0, front_end=front_end)
+                exported, session = _export(policy, call, seed=0, front_end=front_end)
+                guards = session.guards
             program = _program(policy, exported, guards)
         except (Exception, Refused) as error:  # torch.export raises what it likes, the user's own exceptions included
             blockers.append(blocker_of(error))
             _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
             continue
         conditions = [guard.condition for guard in guards]
+        conditions += [f"a seed does not replay the draws: those at {p} are made on one path" for p in session.shifted]
         result = Capture(program, front_end.method, conditions=conditions, predicated=front_end.predicated)
+        result.shifted = list(session.shifted)
         if look_for_frozen:
             result.frozen = _frozen(policy, call, exported, front_end)
         undecided = decisions or (front_end.strict and call.sizes)  # torch._dynamo decides without asking Python
-        if front_end.predicated or not (undecided or _holds_python_values(exported)):
+        if front_end.predicated or not (undecided or session.drew or _holds_python_values(exported)):
             return result
         kept = result
     return kept or Capture(None, None, list(dict.fromkeys(blockers)))
@@ -105,12 +111,15 @@ def _holds_python_values(exported: ExportedProgram) -> bool:
     return any(node.target in targets for node in exported.graph.nodes)
 
 
-def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> tuple[ExportedProgram, list[Guard]]:
+def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> tuple[ExportedProgram, Session]:
     with tracing(seed), policy.working.fresh() as module:
         if front_end.predicated:
             with predicated(module, Bounds.parse(policy.loop_bounds)) as session:
-                return _torch_export(module, call, strict=False), session.guards
-        return _torch_export(module, call, strict=front_end.strict), []
+                return _torch_export(module, call, strict=False), session
+        session = Session(module)
+        exported = _torch_export(module, call, strict=front_end.strict)
+        session.drew = moved_since(seed)
+        return exported, session
 
 
 def _torch_export(module: nn.Module, call: Call, *, strict: bool) -> ExportedProgram:

@@ -27,3 +27,10 @@ def preserved_generators() -> Iterator[None]:
         torch.set_rng_state(torch_state)
         random.setstate(python_state)
         np.random.set_state(numpy_state)
+
+
+def moved_since(seed: int) -> bool:
+    """Whether Python's or NumPy's generator no longer stands where `seed_generators(seed)` put it."""
+    python, numpy = random.getstate(), np.random.mtrand._rand._bit_generator.state  # type: ignore[attr-defined]
+    fresh = np.random.RandomState(seed)._bit_generator.state  # type: ignore[attr-defined]
+    return python != random.Random(seed).getstate() or repr(numpy) != repr(fresh)

@@ -20,14 +20,14 @@ from graphaudit.policy.isolation import Working, clone_tensors
 class Eager:
     """A working copy of the module that returns flat outputs. With `wide` it computes in float64 throughout.
 
-    `draws` turns True once a call has advanced PyTorch's CPU generator.
+    `draws` turns True once a call has advanced a global generator, `draws_elsewhere` if it was Python's or NumPy's.
     """
 
     def __init__(self, working: Working, interface: Interface, *, wide: bool = False) -> None:
         self._working = working
         self._interface = interface
         self._wide = wide
-        self.draws = False
+        self.draws = self.draws_elsewhere = False
 
     def __call__(
         self,
@@ -50,10 +50,12 @@ class Eager:
         with seeded(seed), _in_float64() if self._wide else nullcontext(), self._working.fresh() as module:
             if prepare is not None and self._working.is_copy:
                 prepare(module)
-            before = torch.default_generator.get_state()
+            before = _states()
             with _Documented() if strict else nullcontext():
                 result = module(*clone_tensors(args), **clone_tensors(kwargs))
-            self.draws |= not torch.equal(before, torch.default_generator.get_state())
+            after = _states()
+            self.draws |= before != after
+            self.draws_elsewhere |= before[1:] != after[1:]
             # Cloned, because a result may be a view of a buffer that is about to be put back.
             return [t.clone() for t in self._interface.flatten_result(result)]
 
@@ -85,6 +87,12 @@ def seeded(seed: int) -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
+
+
+def _states() -> tuple[bytes, object, bytes]:
+    """Where the three global generators stand."""
+    numpy = repr(np.random.mtrand._rand._bit_generator.state).encode()  # type: ignore[attr-defined]
+    return torch.default_generator.get_state().numpy().tobytes(), random.getstate(), numpy
 
 
 @contextmanager

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from graphaudit.equivalence.comparison import Expected, columns, matrix
-from graphaudit.equivalence.eager import Eager, torch_seeded
+from graphaudit.equivalence import distribution
+from graphaudit.equivalence.comparison import Expected, columns, matrix, real_dtype
+from graphaudit.equivalence.eager import Eager, seeded, torch_seeded
 from graphaudit.equivalence.inputs import Sample, example_interface, run_error
 from graphaudit.equivalence.roundoff import Roundoff
 from graphaudit.equivalence.sensitivity import Sensitivity
 from graphaudit.equivalence.tally import Failure, Overflow, Tally
+from graphaudit.equivalence.tolerance import half_digits
 from graphaudit.equivalence.verdict import Claim, Verdict, weakest
 from graphaudit.errors import PolicyError
 from graphaudit.policy import Policy
@@ -47,6 +49,8 @@ class Reference:
         self.other_values = 0
         self.double_reason = ""
         self.beyond_bounds: set[int] = set()  # samples of the last check on which a guard was true
+        self.replays = True  # whether the graph draws eager's sequence; if not, distributions are compared
+        self._drawn: dict[int, list[list[torch.Tensor]]] = {}  # eager's outputs on a sample, over many seeds
         self._guarded = False
         self._inputs: list[list[torch.Tensor]] = []
         self._outputs: list[list[torch.Tensor]] = []
@@ -85,6 +89,8 @@ class Reference:
         started = time.perf_counter()
         self._guarded = False
         self.beyond_bounds.clear()
+        if not self.replays:
+            return self._check_distribution(step, run, started)
         tally = Tally(step, claims, self._interface, self.samples, self._overflows, self._roundoff_of)
         try:
             first = 0
@@ -99,6 +105,47 @@ class Reference:
         except Failure as failure:
             return tally.verdict(time.perf_counter() - started, failure=str(failure))
         return self._up_to_bounds(tally.verdict(time.perf_counter() - started))
+
+    def _check_distribution(self, step: str, run: Runner, started: float) -> Verdict:
+        """Hold a candidate that draws another sequence to eager's own answers where the same seed gives them, and else
+        to their distribution: on the example always, and on as many of the others as there is time for."""
+        verdict = Verdict(step=step, claim=Claim.GIVEN_NOISE, inputs=len(self.samples))
+        try:
+            parted = [n for n in range(len(self.samples)) if not self._agrees(self._run_candidate(run, n), n)]
+            tested = [0, *(n for n in parted if n)][: distribution.INPUTS]
+            for number in tested:
+                self._compare_draws(run, number)
+            alike = len(self.samples) - len(parted)
+            verdict.note = (
+                f"replay: distribution; under the same seed, the answers are eager's on {alike} of {len(self.samples)} "
+                f"inputs; {distribution.DRAWS} draws of each side pass two-sample tests with a "
+                f"false-alarm rate of {distribution.FALSE_ALARM:.0e} on {len(tested)}"
+            )
+            if len(parted) > len(tested):
+                verdict.note += f"; {len(set(parted) - set(tested))} inputs were compared in shape and dtype only"
+        except Failure as failure:
+            verdict.claim, verdict.note = Claim.DIVERGED, str(failure)
+        verdict.seconds = time.perf_counter() - started
+        return self._up_to_bounds(verdict)
+
+    def _agrees(self, results: Sequence[torch.Tensor], number: int) -> bool:
+        """Whether a candidate's answers are eager's to half of the digits."""
+        for got, wanted in zip(results, self._outputs[number]):
+            digits = half_digits(real_dtype(wanted.dtype)) if wanted.is_floating_point() else 0.0
+            if not torch.allclose(got.double(), wanted.double(), rtol=digits, atol=digits, equal_nan=True):
+                return False
+        return True
+
+    def _compare_draws(self, run: Runner, number: int) -> None:
+        """Raise Failure where the candidate's answers on a sample are distributed otherwise than eager's."""
+        sample, draws = self.samples[number], range(distribution.DRAWS)
+        if number not in self._drawn:
+            self._drawn[number] = [self._eager(sample.args, sample.kwargs, seed=seed) for seed in draws]
+        got = [self._run_candidate(run, number, seed=distribution.DRAWS + seed) for seed in draws]
+        for slot, output in enumerate(self._interface.outputs):
+            reason = distribution.compare_distributions([w[slot] for w in self._drawn[number]], [g[slot] for g in got])
+            if reason:
+                raise Failure(f"output {output.name!r} on {sample.origin}: {reason}")
 
     def _up_to_bounds(self, verdict: Verdict) -> Verdict:
         """A candidate with guards claims nothing about the samples on which one of them is true."""
@@ -184,9 +231,10 @@ class Reference:
             return Overflow.EAGER
         return Overflow.EVERYWHERE if self.samples[number].is_far else None
 
-    def _run_candidate(self, run: Runner, number: int) -> list[torch.Tensor]:
+    def _run_candidate(self, run: Runner, number: int, seed: int | None = None) -> list[torch.Tensor]:
         origin = self.samples[number].origin
-        with torch_seeded(number):
+        seed = number if seed is None else seed
+        with seeded(seed) if self._eager.draws_elsewhere else torch_seeded(seed):
             try:
                 results = run([t.clone() for t in self._inputs[number]])
             except Exception as error:  # any runtime, any exception: the candidate does not do what eager does

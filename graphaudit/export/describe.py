@@ -56,6 +56,7 @@ def describe_inputs(interface: Interface, model: OnnxModel) -> list[Input]:
             distribution=n.distribution,
             parameters=dict(n.parameters),
             draw=n.draw,
+            generator=None if n.generator == "torch" else n.generator,
         )
         for n in model.noise
     ]

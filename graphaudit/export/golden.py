@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from graphaudit.equivalence.eager import torch_seeded
+from graphaudit.equivalence.eager import seeded
 from graphaudit.graphs.noise import draw_noise
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.interface import Interface
@@ -50,7 +50,7 @@ def choose_golden(reference: Reference, model: OnnxModel, count: int = COUNT) ->
     elements = 0
     for number in sorted(in_turn[:count]):
         inputs, outputs, bounds = reference.answers(number)
-        with torch_seeded(number):  # the seed under which the reference ran eager
+        with seeded(number):  # the seed under which the reference ran eager
             noise = draw_noise(model.noise, inputs, model.arguments)
         golden = Golden(inputs, noise, outputs, bounds)
         if number in reference.beyond_bounds:

@@ -63,17 +63,20 @@ class DeployedPolicy:
         return build_result(self.manifest.call.result, results, as_tensors)
 
     def seed(self, seed: int) -> None:
-        """Start the stream of draws over, as `torch.manual_seed(seed)` does for the PyTorch policy."""
-        self._noise.generator.seed(seed)
+        """Start the stream of draws over, as `torch.manual_seed(seed)` does for the PyTorch policy.
+
+        Draws of Python's or NumPy's generator start as `random.seed(seed)` and `numpy.random.seed(seed)` start them.
+        """
+        self._noise.seed(seed)
 
     @property
     def state(self) -> dict[str, Any]:
         """Where the stream of draws stands, as values that JSON holds; assign it to go on from there."""
-        return self._noise.generator.get_state()
+        return self._noise.get_state()
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        self._noise.generator.set_state(state)
+        self._noise.set_state(state)
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """All outputs by name, from all inputs by name, unchecked. Raises BundleError where ONNX Runtime fails."""

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from graphaudit.errors import BundleError
+from graphaudit.graphs.foreign import Foreign
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -56,7 +57,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One input of the model. An argument has `path`; noise `distribution`, `parameters` and `draw`; state `initial`.
 
     `shape` holds sizes, or names for the dimensions that may vary. `draw` is the place in the order in which the
-    policy draws; `initial` is a key of state.npz.
+    policy draws, `generator` whose draw it is if not PyTorch's; `initial` is a key of state.npz.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     distribution: Literal["uniform", "normal", "exponential", "randint", "permutation"] | None = None
     parameters: dict[str, float] | None = None
     draw: int | None = None
+    generator: Foreign | None = None
     initial: str | None = None
 
 
@@ -148,7 +150,9 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The document itself. `files` are the other files of the bundle; `replay` is for policies that sample."""
+    """The document itself. `files` are the other files of the bundle; `replay` is for policies that sample:
+    what `torch.manual_seed` alone replays. Noise with a `generator` replays from that generator's own seed.
+    """
 
     schema_version: int = SCHEMA_VERSION
     graphaudit_version: str

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from graphaudit.errors import BundleError, GuardError
 from graphaudit.export.manifest import Input
+from graphaudit.graphs import foreign
 from graphaudit.runtimes.generator import Generator
 
 Array = NDArray[Any]
@@ -22,7 +23,9 @@ class NoiseInputs:
     """
 
     def __init__(self, inputs: Sequence[Input], seed: int) -> None:
-        self.generator = Generator(seed)
+        self._generator = Generator(seed)
+        foreign_names = sorted({i.generator for i in inputs if i.generator is not None})
+        self._foreign = {name: foreign.make(name, seed) for name in foreign_names}
         self._arguments = [i for i in inputs if i.role == "argument"]
         self._noise = sorted((i for i in inputs if i.role == "noise"), key=lambda i: i.draw or 0)
         for entry in self._noise:
@@ -35,10 +38,29 @@ class NoiseInputs:
     def draw(self, arguments: Mapping[str, Array]) -> dict[str, Array]:
         """The next draws for a call with `arguments`, by name."""
         sizes = self._sizes(arguments)
-        return {
-            n.name: self.generator.draw(n.distribution or "", _shape(n, sizes), n.dtype, n.parameters or {})
-            for n in self._noise
-        }
+        return {n.name: self._draw(n, _shape(n, sizes)) for n in self._noise}
+
+    def seed(self, seed: int) -> None:
+        """Start every generator over."""
+        self._generator.seed(seed)
+        self._foreign = {name: foreign.make(name, seed) for name in self._foreign}
+
+    def get_state(self) -> dict[str, Any]:
+        """Where the generators stand, as values that JSON holds; PyTorch's, and the others by name."""
+        others = {name: foreign.get_state(source) for name, source in self._foreign.items()}
+        return self._generator.get_state() | others
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `get_state` returned."""
+        self._generator.set_state(state)
+        for name, source in self._foreign.items():
+            foreign.set_state(source, state[name])
+
+    def _draw(self, entry: Input, shape: list[int]) -> Array:
+        if entry.generator is None:
+            return self._generator.draw(entry.distribution or "", shape, entry.dtype, entry.parameters or {})
+        source = self._foreign[entry.generator]
+        return foreign.draw(source, entry.distribution or "", shape, entry.parameters or {}).astype(entry.dtype)
 
     def check(self, given: Mapping[str, Any], arguments: Mapping[str, Array]) -> dict[str, Array]:
         """The noise that a caller gives, as arrays. Raises GuardError where it is not what the model takes."""

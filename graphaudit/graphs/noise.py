@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import fx
 
+from graphaudit.graphs import foreign
 from graphaudit.interface import Slot
 
 Distribution = Literal["uniform", "normal", "exponential", "randint", "permutation"]
@@ -30,6 +31,8 @@ class Noise:
     exponential   rate 1
     randint       whole numbers from `low` up to `high` − 1, int64
     permutation   0 … `n` − 1 in random order, int64
+
+    `generator` is whose sequence it is: PyTorch's, or the global one of Python or NumPy (see graphs/foreign.py).
     """
 
     name: str
@@ -38,6 +41,7 @@ class Noise:
     distribution: Distribution
     parameters: Mapping[str, int] = field(default_factory=dict)
     draw: int = 0
+    generator: Literal["torch", "python", "numpy-legacy"] = "torch"
 
     @property
     def slot(self) -> Slot:
@@ -46,7 +50,7 @@ class Noise:
 
 
 def draw_noise(noise: Sequence[Noise], inputs: Sequence[torch.Tensor], slots: Sequence[Slot]) -> list[torch.Tensor]:
-    """All noise of one call, in order, from PyTorch's global CPU generator; sizes are those of `inputs`, in `slots`."""
+    """All noise of one call, in order, from the global generators; sizes are those of `inputs`, in `slots`."""
     sizes = {
         name: size
         for slot, tensor in zip(slots, inputs)
@@ -81,6 +85,9 @@ def bound(node: fx.Node) -> dict[str, Any]:
 
 def _draw(noise: Noise, shape: list[int]) -> torch.Tensor:
     dtype = getattr(torch, noise.dtype)
+    if noise.generator != "torch":
+        source = foreign.global_source(noise.generator)
+        return torch.from_numpy(foreign.draw(source, noise.distribution, shape, noise.parameters)).to(dtype)
     if noise.distribution == "uniform":
         return torch.rand(shape, dtype=dtype)
     if noise.distribution == "normal":

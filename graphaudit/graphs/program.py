@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import fx
@@ -95,6 +95,7 @@ class Program:
         dtype: torch.dtype,
         distribution: Distribution,
         parameters: Mapping[str, int],
+        generator: Literal["torch", "python", "numpy-legacy"] = "torch",
     ) -> fx.Node:
         """A new input after all others, which the caller of the graph draws; see `Noise`.
 
@@ -112,7 +113,10 @@ class Program:
             node.meta["val"] = torch.empty(tuple(shape), dtype=dtype)
         self.exported.graph_signature.input_specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(name), None))
         self._append_call(node)
-        self.noise = (*self.noise, Noise(name, dtype_name(dtype), names, distribution, dict(parameters), draw))
+        self.noise = (
+            *self.noise,
+            Noise(name, dtype_name(dtype), names, distribution, dict(parameters), draw, generator),
+        )
         return node
 
     def generators(self) -> dict[str, torch.Generator]:

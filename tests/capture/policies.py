@@ -56,12 +56,12 @@ def three_decisions(self: Function, obs: torch.Tensor) -> torch.Tensor:
 
 
 def random_scale(self: Function, obs: torch.Tensor) -> torch.Tensor:
-    return self.net(obs) * random.uniform(0.5, 1.5)
+    return self.net(obs) * random.betavariate(2.0, 3.0)
 
 
 def numpy_noise(self: Function, obs: torch.Tensor) -> torch.Tensor:
     out = self.net(obs)
-    noise = np.random.randn(2)
+    noise = np.random.gamma(2.0, size=2)
     return out + torch.as_tensor(noise, dtype=torch.float32)
 
 

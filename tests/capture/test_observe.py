@@ -37,10 +37,10 @@ def test_the_place_names_the_expression_to_the_column() -> None:
 
 def test_python_and_numpy_randomness_are_found_at_their_lines() -> None:
     drawn = observe(p.policy(p.random_scale))
-    assert [e.place.line for e in drawn.of(EventKind.PYTHON_RANDOM) if e.place] == [lines_of(p, "random.uniform")]
+    assert [e.place.line for e in drawn.of(EventKind.PYTHON_RANDOM) if e.place] == [lines_of(p, "random.betavariate")]
     assert drawn.changes_with_seed
     drawn = observe(p.policy(p.numpy_noise))
-    assert [e.place.line for e in drawn.of(EventKind.NUMPY_RANDOM) if e.place] == [lines_of(p, "np.random.randn")]
+    assert [e.place.line for e in drawn.of(EventKind.NUMPY_RANDOM) if e.place] == [lines_of(p, "np.random.gamma")]
     assert drawn.changes_with_seed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 
@@ -14,7 +15,11 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 import graphaudit
+from graphaudit.capture import capture
+from graphaudit.equivalence.inputs import collect
+from graphaudit.equivalence.reference import Reference
 from graphaudit.errors import GuardError
+from graphaudit.policy import Policy
 
 OBS = torch.tensor([[0.3, -1.2, 2.0, 0.1]])
 
@@ -225,3 +230,67 @@ def test_what_cannot_be_replayed_is_refused_with_its_line(cls, remedy):
     assert errors
     assert all(f.line and f.file == __file__ for f in errors)
     assert any(remedy in (f.remedy or "") for f in errors)
+
+
+class Mixed(Sampler):
+    """Draws from all three global generators."""
+
+    def forward(self, obs):
+        noise = torch.as_tensor(np.random.randn(1, 6), dtype=torch.float32)
+        return self.body(obs) * random.uniform(0.5, 1.5) + 0.1 * noise + 0.1 * torch.rand(1, 6) + random.gauss(0, 1)
+
+
+def test_python_and_numpy_replay_from_their_own_seeds(tmp_path):
+    module = Mixed().eval()
+    report = graphaudit.rewrite(module, (OBS,), target="onnxruntime", output=tmp_path / "b", count=8)
+    policy = graphaudit.load(report.bundle)
+    noise = [i for i in policy.manifest.inputs if i.role == "noise"]
+    assert [n.generator for n in noise] == ["numpy-legacy", "python", None, "python"]
+    assert policy.manifest.replay == "distribution"  # as far as torch.manual_seed goes
+    assert graphaudit.verify(report.bundle).ok
+    random.seed(5), np.random.seed(5), torch.manual_seed(5)
+    policy.seed(5)
+    with torch.no_grad():
+        for obs in observations(20):
+            agree(module(obs), policy(obs))
+    other = graphaudit.load(report.bundle)
+    other.state = json.loads(json.dumps(policy.state))
+    agree(policy(OBS), other(OBS))
+    fixed = {f.name: f.fixed_by for f in report.findings if f.severity == "error"}
+    assert fixed == dict.fromkeys(("random-op", "python-random", "numpy-in-forward"), "hoist_noise")
+
+
+class EpsilonGreedy(Sampler):
+    """Explores with Python's coin; the second draw is made on one side only."""
+
+    def forward(self, obs):
+        if random.random() < 0.4:
+            return torch.tensor([random.randrange(6)])
+        return self.body(obs).argmax(-1)
+
+
+def test_a_draw_on_one_side_keeps_the_distribution_and_says_so(tmp_path):
+    module = EpsilonGreedy().eval()
+    report = graphaudit.rewrite(module, (OBS,), target="onnxruntime", output=tmp_path / "b", count=8)
+    policy = graphaudit.load(report.bundle)
+    assert policy.manifest.replay == "distribution"
+    assert graphaudit.verify(report.bundle).ok
+    (warning,) = [f for f in report.findings if f.name == "draw-on-one-side"]
+    assert (warning.severity, warning.file) == ("warning", __file__)
+    assert any("made on one path" in c for c in report.certificate.conditions)
+    assert any("two-sample tests" in v.note for v in report.certificate.verdicts)
+    greedy = int(module.body(OBS).argmax())
+    counts = np.bincount([int(policy(OBS)[0]) for _ in range(2000)], minlength=6) / 2000
+    wanted = np.full(6, 0.4 / 6) + 0.6 * (np.arange(6) == greedy)
+    assert np.abs(counts - wanted).max() < 0.06
+
+
+def test_a_wrong_graph_does_not_pass_for_the_distribution():
+    module = EpsilonGreedy().eval()
+    policy = Policy("greedy", module, (OBS,), {})
+    reference = Reference(policy, collect(policy, 4, 0))
+    reference.replays = False
+    program = capture(policy).program
+    assert reference.check("capture", program.runner()).holds
+    verdict = reference.check("greedy", lambda inputs: [module.body(inputs[0]).argmax(-1)])
+    assert "of another distribution" in verdict.note and not verdict.holds

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -22,6 +25,7 @@ from torch.distributions import (
 )
 
 from graphaudit.capture import capture
+from graphaudit.equivalence.eager import seeded
 from graphaudit.graphs.noise import draws
 from graphaudit.passes.hoist_noise import HoistNoise
 from graphaudit.policy import Policy
@@ -147,6 +151,64 @@ def test_the_same_seed_gives_the_same_results(name):
                 assert torch.equal(eager, got)
             else:
                 torch.testing.assert_close(got, eager, rtol=0, atol=5e-7)
+
+
+# name: (function of X, (generator, distribution) of its noise); replayed under Python's and NumPy's own seeds
+FOREIGN = {
+    "random": (lambda x: x * random.random(), [("python", "uniform")]),
+    "random.uniform": (lambda x: x * random.uniform(-1, 3), [("python", "uniform")]),
+    "random.gauss": (lambda x: x + random.gauss(0.5, 2.0), [("python", "normal")]),
+    "random.randrange": (lambda x: x + random.randrange(3, 30, 4), [("python", "randint")]),
+    "random.randint": (lambda x: x[random.randint(0, 2)], [("python", "randint")]),
+    "random.choice": (lambda x: x * random.choice([0.5, 2.0, 3.0]), [("python", "randint")]),
+    "a branch on a draw": (lambda x: x if random.random() < 0.5 else -x, [("python", "uniform")]),
+    "numpy rand": (lambda x: x + torch.from_numpy(np.random.rand(3, 4)), [("numpy-legacy", "uniform")]),
+    "numpy randn": (lambda x: x + torch.as_tensor(np.random.randn(3, 4) * 0.5), [("numpy-legacy", "normal")]),
+    "numpy normal": (lambda x: x + np.random.normal(1.0, 2.0), [("numpy-legacy", "normal")]),
+    "numpy normal of a size": (
+        lambda x: x + torch.tensor(np.clip(np.random.normal(0, 2, size=4), -1, 1), dtype=torch.float32),
+        [("numpy-legacy", "normal")],
+    ),
+    "numpy uniform": (
+        lambda x: x + torch.from_numpy(np.random.uniform(-1, 1, (3, 4)).astype(np.float32)),
+        [("numpy-legacy", "uniform")],
+    ),
+    "numpy randint": (lambda x: x[np.random.randint(3)], [("numpy-legacy", "randint")]),
+    "numpy choice": (lambda x: x * float(np.random.choice([1.0, 2.0, 5.0])), [("numpy-legacy", "randint")]),
+    "numpy exponential": (lambda x: x * np.random.exponential(2.0), [("numpy-legacy", "exponential")]),
+    "all three in turn": (
+        lambda x: x * random.random() + torch.rand(3, 4) * np.random.random() + random.gauss(0, 1),
+        [("python", "uniform"), ("torch", "uniform"), ("numpy-legacy", "uniform"), ("python", "normal")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_draws_of_pythons_and_numpys_generators_are_hoisted_too(name):
+    function, expected = FOREIGN[name]
+    module = Unary(function)
+    captured = capture(Policy("foreign", module, (X,), {}))
+    assert not captured.frozen and not captured.shifted
+    result = HoistNoise().run(captured.program, TARGET)
+    assert [(n.generator, n.distribution) for n in result.artifact.noise] == expected
+    for seed in range(5):
+        with seeded(seed):
+            eager = module(X)
+        with seeded(seed):
+            (got,) = result.artifact.runner()([X])
+        torch.testing.assert_close(got, eager, rtol=1e-6, atol=1e-6)
+
+
+def test_a_draw_on_one_side_is_noted_and_hoisted():
+    def policy(x):
+        if random.random() < 0.5:
+            x = x + torch.rand(3, 4)
+        return x
+
+    captured = capture(Policy("shifted", Unary(policy), (X,), {}))
+    assert [(p.file, p.line) for p in captured.shifted] == [(__file__, policy.__code__.co_firstlineno + 2)]
+    result = HoistNoise().run(captured.program, TARGET)
+    assert [(n.generator, n.shape) for n in result.artifact.noise] == [("python", (1,)), ("torch", (3, 4))]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])

@@ -5,6 +5,6 @@ from __future__ import annotations
 from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.predicate import predicated
 from graphaudit.capture.control_flow.refusal import Refused
-from graphaudit.capture.control_flow.session import Guard
+from graphaudit.capture.control_flow.session import Guard, Session
 
-__all__ = ["Bounds", "Guard", "Refused", "predicated"]
+__all__ = ["Bounds", "Guard", "Refused", "Session", "predicated"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import _numpy as twin
 
@@ -14,6 +15,11 @@ Array = twin.ndarray
 def array_of(tensor: torch.Tensor, *_: Any, **__: Any) -> Any:
     """`tensor.numpy()`, which shares the tensor's memory."""
     return twin.asarray(tensor)
+
+
+def astype(array: Any, dtype: Any, **_: Any) -> Any:
+    """`array.astype(dtype)`; PyTorch's twin knows NumPy's dtypes by name."""
+    return array.astype(np.dtype(dtype).name)
 
 
 def tensor_of(array: Any) -> Any:

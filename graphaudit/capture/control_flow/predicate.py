@@ -59,6 +59,7 @@ def _outermost(module: nn.Module, session: Session) -> Any:
         session.guards.clear()
         session.masks.clear()
         session.held.clear()
+        session.shifted.clear()
         session.aliases = Aliases()
         with MaskedWrites(session):
             result = forward(*args, **kwargs)

@@ -15,6 +15,7 @@ from torch import nn
 from graphaudit.capture.control_flow.aliases import Aliases
 from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.numbers import Number
+from graphaudit.capture.control_flow.refusal import user_place
 from graphaudit.capture.control_flow.select import facts_of
 from graphaudit.findings import Place
 
@@ -53,11 +54,19 @@ class Session:
     left_alone: dict[CodeType, tuple[str, int]] = field(default_factory=dict)  # not transpiled: reason, line
     adopted: dict[type, list[tuple[str, object]]] = field(default_factory=dict)  # classes, with what was their own
     globals: dict[int, Mapping[str, object]] = field(default_factory=dict)  # of the user's files, by id
+    drew: bool = False  # from Python's or NumPy's generator, while torch traced: the graph holds those numbers
+    shifted: list[Place] = field(default_factory=list)  # where the policy draws on one path only
 
     @property
     def mask(self) -> torch.Tensor | None:
         """Where the present region is the path taken, 0-d bool; None outside of every region."""
         return self.masks[-1] if self.masks else None
+
+    def note_draw(self) -> None:
+        """The policy draws here. Under a mask it may not, and then those after it are other draws of its sequence."""
+        place = user_place()
+        if self.masks and place is not None and place not in self.shifted:
+            self.shifted.append(place)
 
     def roots(self) -> list[object]:
         """Where the state that forward may change starts: the policy, and objects among its files' globals."""

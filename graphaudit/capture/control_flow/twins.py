@@ -10,7 +10,17 @@ from typing import Any
 
 import torch
 
-from graphaudit.capture.control_flow import arrays, comparisons, conversions, entries, loops, reductions, tables, texts
+from graphaudit.capture.control_flow import (
+    arrays,
+    comparisons,
+    conversions,
+    entries,
+    foreign,
+    loops,
+    reductions,
+    tables,
+    texts,
+)
 from graphaudit.capture.control_flow.numbers import Number
 
 Twin = Callable[..., Any]
@@ -51,6 +61,9 @@ def twin_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         hash(function)
     except TypeError:
         return None
+    drawn = foreign.twin(function)
+    if drawn is not None:
+        return drawn
     owner = getattr(function, "__self__", None)
     if isinstance(function, BuiltinMethodType | BuiltinFunctionType | MethodType) and owner is not None:
         found = _of_method(function.__name__, owner, args)
@@ -81,6 +94,8 @@ def _of_data(function: Any) -> Twin | None:
 def _of_method(name: str, owner: Any, args: tuple[Any, ...]) -> Twin | None:
     if isinstance(owner, torch.Tensor) and name in _OF_TENSORS:
         return functools.partial(_OF_TENSORS[name], owner)
+    if isinstance(owner, arrays.Array) and name == "astype":
+        return functools.partial(arrays.astype, owner)
     if isinstance(owner, str) and name == "format" and conversions.has_data(args):
         return texts.shown
     if isinstance(owner, Mapping) and name == "get" and args and isinstance(args[0], Number | torch.Tensor):

@@ -27,7 +27,7 @@ _DRAWS = {
 class MaskedWrites(TorchFunctionMode):
     """Lets a write in a region change the tensor only where the region is the path taken.
 
-    Raises Refused for a draw in a region (skipping it shifts the later ones) and for a change of shape.
+    A draw in a region is noted: skipping it shifts the later ones. Raises Refused for a change of shape.
     """
 
     def __init__(self, session: Session) -> None:
@@ -49,7 +49,7 @@ class MaskedWrites(TorchFunctionMode):
             return result
         args, kwargs = made_safe(func, args, kwargs, mask)
         if name in _DRAWS and _really_draws(name, args, kwargs):
-            raise Refused("a random draw on one side of a branch shifts the draws after it", "draw-in-branch")
+            self._session.note_draw()
         if written is None:
             result = func(*args, **kwargs)
             carry(name, args, kwargs, result)

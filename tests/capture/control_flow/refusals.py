@@ -28,12 +28,6 @@ def list_becomes_a_tensor(self: Holder, x: torch.Tensor) -> torch.Tensor:
     return torch.stack(out).sum(0)  # refused: list whose length
 
 
-def draw_on_one_side(self: Holder, x: torch.Tensor) -> torch.Tensor:
-    if x[0] > 0:
-        x = x + torch.randn(3)  # refused: random draw
-    return x + torch.randn(3)
-
-
 def unbounded_while(self: Holder, x: torch.Tensor) -> torch.Tensor:
     while x.norm() > 1:  # refused: nothing bounds
         x = x * 0.5
