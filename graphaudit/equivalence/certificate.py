@@ -38,7 +38,7 @@ def certify(
         policy=policy.name,
         target=target_name,
         claim=claim,
-        statement="; ".join(filter(None, [holds, walked(paths)])),
+        statement="; ".join(filter(None, [holds, walked(paths, policy.file)])),
         inputs=inputs,
         input_origins=dict(Counter(s.family for s in reference.samples)),
         worst_abs=worst,
@@ -63,15 +63,19 @@ def statement(name: str, claim: Claim, inputs: int, worst_abs: float, verdicts: 
     return f"equivalent to {name} {on}{f' ({kind})' if kind else ''}, {worst}"
 
 
-def walked(paths: PathCoverage) -> str:
-    """`paths covered: 7 of 8, line 41 never false`; empty where the policy's code decides nothing on tensors."""
+def walked(paths: PathCoverage, file: Path | None = None) -> str:
+    """`paths covered: 7 of 8, line 41 never false`; empty where the policy's code decides nothing on tensors.
+
+    Lines of files other than `file` are named with theirs.
+    """
     if not paths.total and not paths.unknown:
         return ""
-    said = [f"paths covered: {paths.covered} of {paths.total}"]
+    said = [f"paths covered: {paths.covered} of {paths.total}"] if paths.total else ["paths covered: unknown"]
     lines = Counter((u.place, u.outcome) for u in paths.uncovered)
-    files = {u.place.file for u in paths.uncovered}
+    own = file.resolve() if file is not None else None
     for open_ in paths.uncovered[:_OPEN_SHOWN]:
-        where = f"line {open_.place.line}" if len(files) == 1 else f"{Path(open_.place.file).name}:{open_.place.line}"
+        named = Path(open_.place.file)
+        where = f"line {open_.place.line}" if named.resolve() == own else f"{named.name}:{open_.place.line}"
         which = f" ({open_.expression})" if lines[open_.place, open_.outcome] > 1 else ""
         said.append(f"{where}{which} never {open_.outcome}")
     more = len(paths.uncovered) - _OPEN_SHOWN

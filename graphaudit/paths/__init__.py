@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from graphaudit.paths.search import Walked, trip_counts, walk
+from graphaudit.paths.search import Walked, walk
 
-__all__ = ["Walked", "trip_counts", "walk"]
+__all__ = ["Walked", "walk"]

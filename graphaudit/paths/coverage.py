@@ -30,8 +30,8 @@ class Coverage:
         self._dependence = Dependence(functions)
         self._walked: Counter[Way] = Counter()  # by how many runs
         self._reached: set[Any] = set()
+        self._ways: list[Way] | None = None  # until the next run
         self._ranges: set[int] = set()  # loops over a range, or over what has no length
-        self._longest: Counter[int] = Counter()
         self._regions: dict[Region, None] = {}
         self._unknown: set[Place] = set()
 
@@ -39,11 +39,11 @@ class Coverage:
         """One more run, on inputs of the given shapes. Returns whether it walked a way that none did before."""
         self._dependence.add(run, shapes)
         self._reached |= {*run.outcomes, *run.counts}
+        self._ways = None
         before = len(self._walked)
         self._walked.update(self.walked_by(run))
         self._regions |= dict.fromkeys(site for site in run.outcomes if isinstance(site, Region))
         for number, counts in run.counts.items():
-            self._longest[number] = max(self._longest[number], *(count.number for count in counts))
             if any(count.is_range for count in counts):
                 self._ranges.add(number)
         self._unknown |= run.unknown
@@ -67,24 +67,21 @@ class Coverage:
         inside = [s for s in self._functions.sites.all if s.file == loop.file and not s.loop]
         return loop.decides or [s for s in inside if loop.body[0] <= s.line <= loop.body[1]]
 
-    def ways(self) -> Iterator[Way]:
+    def ways(self) -> list[Way]:
         """All ways that count, in the order of the source."""
-        for site in sorted(self._functions.sites.all, key=lambda s: (s.file, s.span[0], s.span[2])):
-            yield from ((site.number, outcome) for outcome in self._ways_of(site))
-        yield from ((region, outcome) for region in self._regions for outcome in ("true", "false"))
+        if self._ways is None:
+            sites = sorted(self._functions.sites.all, key=lambda s: (s.file, s.span[0], s.span[2]))
+            self._ways = [(site.number, outcome) for site in sites for outcome in self._ways_of(site)]
+            self._ways += [(region, outcome) for region in self._regions for outcome in ("true", "false")]
+        return self._ways
 
     def open(self) -> list[Way]:
         """The ways that no run walked."""
         return [way for way in self.ways() if way not in self._walked]
 
-    def longest(self) -> dict[tuple[str, int], int]:
-        """The largest number of passes seen of each loop, by the file and first line of the loop."""
-        sites = [(self.site(number), most) for number, most in self._longest.items()]
-        return {(site.file, site.body[0]): most for site, most in sites}
-
     def summary(self) -> PathCoverage:
         """For the certificate."""
-        ways = list(self.ways())
+        ways = self.ways()
         uncovered = [self._uncovered(*way) for way in ways if way not in self._walked]
         unknown = [f"{Path(p.file).name}:{p.line} decides in code whose source is not followed" for p in self._unknown]
         return PathCoverage(

@@ -15,6 +15,8 @@ from graphaudit.paths.functions import Functions
 from graphaudit.paths.recorder import Run
 from graphaudit.paths.sites import Site, Span, span_of
 
+_ARITHMETIC = ("int", "float", "bool", "abs", "round", "min", "max", "sum", "len", "range")
+
 
 class Dependence:
     """What was seen over all runs."""
@@ -26,6 +28,8 @@ class Dependence:
         self._first: dict[tuple[Any, Hashable], list[Any]] = {}
         self._varied: set[Any] = set()
         self._counting: set[Any] = set()
+        self._numeric: set[Any] = set()
+        self._tainted: dict[tuple[int, int], set[str]] = {}
 
     def add(self, run: Run, shapes: Hashable) -> None:
         """One more run, on inputs of the given shapes."""
@@ -39,6 +43,8 @@ class Dependence:
             self._compare(site, shapes, values)
             if any(v != values[0] for v in values):
                 self._counting.add(site)
+            if all(o.is_numeric for o in outcomes):
+                self._numeric.add(site)
         for site, counts in run.counts.items():
             self._compare(site, shapes, [c.number for c in counts])
 
@@ -54,11 +60,20 @@ class Dependence:
         """Whether the decision, or the number of items of the loop, hangs on tensors."""
         if site.number in self._tensors or site.number in self._varied:
             return True
+        if not site.loop and site.number not in self._numeric:
+            return False  # what kind of object it is, or whether it is there
         reads = self._reads.get(site.file, set())
         if any(_within(read, site.span) for read in reads):
             return True
+        names = set(_numbers_in(ast.parse(site.text, mode="eval").body))
         trees = [t for t in self._functions.trees[site.file] if _within(site.span, span_of(t))]
-        return any(set(_names(ast.parse(site.text, mode="eval"))) & _tainted(tree, reads) for tree in trees)
+        return any(names & self._variables(tree, reads) for tree in trees)
+
+    def _variables(self, tree: Any, reads: set[Span]) -> set[str]:
+        key = (id(tree), len(reads))  # reads are only ever added
+        if key not in self._tainted:
+            self._tainted[key] = _tainted(tree, reads)
+        return self._tainted[key]
 
     def _compare(self, site: Any, shapes: Hashable, values: Sequence[Any]) -> None:
         first = self._first.setdefault((site, shapes), list(values))
@@ -88,6 +103,20 @@ def _assignments(tree: Any) -> Iterator[tuple[Sequence[ast.expr], ast.expr]]:
             yield [node.target], node.value  # type: ignore[misc]
         elif isinstance(node, ast.For | ast.comprehension):
             yield [node.target], node.iter
+
+
+def _numbers_in(node: ast.AST) -> Iterator[str]:
+    """The names whose values a decision is about; not those of which it asks what they are: `x is None`."""
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ARITHMETIC
+    if isinstance(node, ast.Name | ast.Attribute):
+        yield ast.unparse(node)
+    elif (named or not isinstance(node, ast.Call)) and not _asks_identity(node):
+        for child in ast.iter_child_nodes(node):
+            yield from _numbers_in(child)
+
+
+def _asks_identity(node: ast.AST) -> bool:
+    return isinstance(node, ast.Compare) and any(isinstance(o, ast.Is | ast.IsNot) for o in node.ops)
 
 
 def _names(node: ast.AST) -> Iterator[str]:

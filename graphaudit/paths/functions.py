@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
-
-from torch import nn
 
 from graphaudit.capture.control_flow.transpile import NotTranspiled, source_of
 from graphaudit.graphs.places import is_engine
@@ -27,18 +25,24 @@ class Functions:
 
     def twin(self, function: Any) -> Any:
         """The function with probes; the function itself where it is an engine's or its source is not at hand."""
+        if isinstance(function, FunctionType):
+            return self._twin(function)
         if isinstance(function, MethodType):
             inner = self.twin(function.__func__)
             return function if inner is function.__func__ else MethodType(inner, function.__self__)
         if isinstance(function, partial):
             return partial(self.twin(function.func), *function.args, **function.keywords)
-        if isinstance(function, FunctionType):
-            return self._twin(function)
-        call = next((vars(c)["__call__"] for c in type(function).__mro__ if "__call__" in vars(c)), None)
-        if isinstance(call, FunctionType) and not isinstance(function, nn.Module):
-            inner = self._twin(call)
-            return function if inner is call else MethodType(inner, function)
-        return function
+        if isinstance(function, type):
+            return self._class(function)
+        call = _call_of(type(function))
+        return MethodType(self._twin(call), function) if call is not None else function
+
+    def _class(self, cls: Any) -> Any:
+        """Makes an object of a class of the user's, by the twin of its `__init__`."""
+        init = cls.__init__
+        plain = type(cls) is type and cls.__new__ is object.__new__ and isinstance(init, FunctionType)
+        twin = self._twin(init) if plain else init
+        return cls if twin is init else partial(_construct, cls, twin)
 
     def _twin(self, function: FunctionType) -> FunctionType:
         code = function.__code__
@@ -107,6 +111,19 @@ def _like(function: FunctionType, code: CodeType, closure: tuple[CellType, ...])
     made.__dict__.update(function.__dict__)
     made.__qualname__, made.__module__ = function.__qualname__, function.__module__
     return made
+
+
+def _construct(cls: Any, init: Any, *args: Any, **kwargs: Any) -> Any:
+    made = object.__new__(cls)
+    init(made, *args, **kwargs)
+    return made
+
+
+@cache
+def _call_of(cls: type) -> FunctionType | None:
+    """The `__call__` of a class of the user's, where it is written in Python."""
+    call = next((vars(c)["__call__"] for c in cls.__mro__ if "__call__" in vars(c)), None)
+    return call if isinstance(call, FunctionType) and not is_engine(call.__code__.co_filename) else None
 
 
 def _is_filled(cell: CellType) -> bool:

@@ -36,7 +36,20 @@ class Outcome(NamedTuple):
 
     truth: bool
     values: tuple[Any, ...]
-    margin: torch.Tensor | None
+    margin: torch.Tensor | float | None
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether Python's own numbers were compared, or one was asked whether it is zero."""
+        return len(self.values) == 2
+
+    @property
+    def distance(self) -> float:
+        """How far the decision is from coming out otherwise; infinite where nobody knows."""
+        if self.margin is None:
+            return float("inf")
+        value = abs(float(self.margin.detach() if isinstance(self.margin, torch.Tensor) else self.margin))
+        return value if value < float("inf") else 1e300
 
 
 @dataclass(eq=False)
@@ -177,11 +190,15 @@ class Recorder:
         numbers = len(values) == 2 and all(isinstance(v, int | float) for v in values)
         if numbers and any(v in self._numbers for v in values):
             region = locate(span_of(self._frames()[-1]))[0]
-            one, other = (self._numbers.get(v, v) for v in values)
-            margin = torch.as_tensor(difference("lt", one, other), dtype=torch.float64)
             self.run.tensors.add(region)
+            margin = difference("lt", *self._sources(*values))
             self._add(region, Outcome(values[0] < values[1], values, margin))
         return function(*values, **options)
+
+    def _sources(self, *values: Any) -> list[Any]:
+        """Numbers, or the tensors (float64) that they were read out of."""
+        found = (self._numbers.get(v) for v in values)
+        return [v if tensor is None else tensor.double() for v, tensor in zip(values, found)]
 
     def _limit(self, site: int, items: range) -> None:
         """Whether a loop over a range with a tensor's value for its end runs once, and more than once."""
@@ -218,10 +235,9 @@ class Recorder:
             self._keep(site, value, truth)
             return
         numbers = all(isinstance(v, bool | int | float) for v in (left, right))
-        margin = None
+        margin: torch.Tensor | float | None = None
         if numbers:
-            one, other = (self._numbers.get(v, v) for v in (left, right))
-            margin = torch.as_tensor(difference(symbol, one, other), dtype=torch.float64)
+            margin = difference(symbol, *self._sources(left, right))
         self._add(site, Outcome(truth, (left, right) if numbers else (truth,), margin))
 
     def _keep(self, site: Key, value: Any, truth: bool) -> None:

@@ -18,7 +18,7 @@ import torch
 
 from graphaudit.capture.control_flow import Bounds
 from graphaudit.equivalence.draws import Mode
-from graphaudit.equivalence.inputs import Drawer, Sample, collect
+from graphaudit.equivalence.inputs import Drawer, Sample
 from graphaudit.equivalence.verdict import PathCoverage
 from graphaudit.paths.coverage import MORE, NONE, ONCE, Coverage, Way
 from graphaudit.paths.moves import Space
@@ -30,7 +30,7 @@ _WORK = 40_000  # calls of torch in a search over a small policy
 _SMALL = 2_000_000  # parameters; larger policies get fewer, a tenth at least
 _ROUNDS = 3
 _STEPS = 12  # of Newton's method
-_HELD = 12  # decisions that a step leaves as they are
+_HELD = 6  # decisions that a step leaves as they are
 _BISECTIONS = 8
 _AT_LEAST = 4  # inputs that walk a way
 _VARIANTS = 16  # tried, until there are as many
@@ -66,9 +66,9 @@ class _Goal:
     def distance(self, run: Run) -> float:
         """How far a run is from it; 0 where it is reached, infinite where nobody knows."""
         outcome = self.of(run)
-        if outcome is None or (outcome.truth is not self.truth and outcome.margin is None):
+        if outcome is None:
             return float("inf")
-        return 0.0 if outcome.truth is self.truth else _finite(abs(float(outcome.margin.detach())))  # type: ignore[arg-type]
+        return 0.0 if outcome.truth is self.truth else outcome.distance
 
 
 def walk(policy: Policy, samples: Sequence[Sample], seed: int = 0) -> Walked:
@@ -79,17 +79,6 @@ def walk(policy: Policy, samples: Sequence[Sample], seed: int = 0) -> Walked:
     search = _Search(policy, walker, samples, seed)
     search.run()
     return Walked(search.found, search.coverage.summary())
-
-
-def trip_counts(policy: Policy, count: int = 32, seed: int = 0) -> dict[tuple[str, int], int]:
-    """The largest number of passes seen of each loop in the policy's code, by file and first line of the loop."""
-    walker = Walker(policy)
-    coverage = Coverage(walker.recorder.functions, Bounds())
-    for number, sample in enumerate(collect(policy, count, seed) if walker.walks else []):
-        run = walker.run(sample, number)
-        if run is not None:
-            coverage.add(run, ())
-    return coverage.longest()
 
 
 class _Search:
@@ -103,12 +92,13 @@ class _Search:
         self._next = len(samples)
         self._points: list[_Point] = []
         self._largest = [_largest(t) for t in zip(*(s.tensors for s in samples if s.is_own))]
+        work = int(_WORK * max(0.1, min(1.0, _SMALL / max(policy.parameter_count, 1))))
         for number, sample in enumerate(samples):
-            run = walker.run(sample, number)
-            if run is not None:
-                self._keep(sample, run)
-        scale = max(0.1, min(1.0, _SMALL / max(policy.parameter_count, 1)))
-        self._limit = walker.work + int(_WORK * scale)
+            if sample.is_own or walker.work < work:
+                run = walker.run(sample, number)
+                if run is not None:
+                    self._keep(sample, run)
+        self._limit = walker.work + work
 
     def run(self) -> None:
         """Pursue every open way, then close in on every threshold."""
@@ -211,12 +201,13 @@ class _Search:
         run = self._walker.run(point.sample, self._next, gradients=True)
         outcome = goal.of(run) if run is not None else None
         leaves = self._walker.leaves
-        if run is None or outcome is None or outcome.margin is None or len(leaves) != len(tensors):
+        margin = outcome.margin if outcome is not None else None
+        if run is None or outcome is None or not isinstance(margin, torch.Tensor) or len(leaves) != len(tensors):
             return
-        gradient = self._gradient(outcome.margin, tensors)
+        gradient = self._gradient(margin, tensors)
         if gradient is None:
             return
-        now, start = float(outcome.margin.detach()), self._space.floats(tensors)
+        now, start = float(margin.detach()), self._space.floats(tensors)
         whole = 1.0 if _is_whole(outcome) else 0.0
         side = 1 if goal.truth else -1
         near, beyond = (side * max(abs(now) * part, 1e-30, whole) for part in (1e-3, 0.1))
@@ -233,7 +224,7 @@ class _Search:
 
     def _held(self, run: Run, but: Outcome, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         margins = [o.margin for outcomes in run.outcomes.values() for o in outcomes[:2] if o is not but]
-        found = (self._gradient(m, tensors) for m in margins if m is not None and m.requires_grad)
+        found = (self._gradient(m, tensors) for m in margins if isinstance(m, torch.Tensor) and m.requires_grad)
         return [row for row in islice(found, _HELD) if row is not None]
 
     def _gradient(self, margin: torch.Tensor, tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
@@ -257,7 +248,7 @@ class _Search:
 
     def _thicken(self) -> None:
         """Let more than one input walk each way: on a single one, a wrong result may be right by chance."""
-        for way in list(self.coverage.ways()):
+        for way in self.coverage.ways():
             walks = [p for p in self._points if way in self.coverage.walked_by(p.run)][-1:]
             for number in range(_VARIANTS if walks else 0):
                 if self.coverage.times(way) >= _AT_LEAST or self._left() <= 0:
@@ -311,10 +302,6 @@ def _largest(tensors: Sequence[torch.Tensor]) -> float:
     return max((float(v.max()) for v in values if v.numel()), default=0.0)
 
 
-def _finite(value: float) -> float:
-    return value if value < float("inf") else 1e300
-
-
 def _is_whole(outcome: Outcome) -> bool:
     """Whether integers were compared, which a step has to cross by a whole number."""
-    return len(outcome.values) == 2 and all(isinstance(v, int) for v in outcome.values)
+    return outcome.is_numeric and all(isinstance(v, int) for v in outcome.values)

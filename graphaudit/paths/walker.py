@@ -55,7 +55,7 @@ class Walker:
         floats = [leaf for leaf in self.leaves if leaf.requires_grad]
         if not floats or not margin.requires_grad:
             return None
-        self.work += self._calls
+        self.work += 2 * self._calls
         found = torch.autograd.grad(margin, floats, retain_graph=True, allow_unused=True)
         parts = [torch.zeros_like(f) if g is None else g for f, g in zip(floats, found)]
         row = torch.cat([p.double().flatten() for p in parts])
