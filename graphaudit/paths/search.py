@@ -25,6 +25,7 @@ from graphaudit.paths.moves import Space
 from graphaudit.paths.recorder import Outcome, Run
 from graphaudit.paths.walker import Walker
 from graphaudit.policy import Policy
+from graphaudit.quiet import quiet
 
 _WORK = 40_000  # calls of torch in a search over a small policy
 _SMALL = 2_000_000  # parameters; larger policies get fewer, a tenth at least
@@ -76,8 +77,9 @@ def walk(policy: Policy, samples: Sequence[Sample], seed: int = 0) -> Walked:
     walker = Walker(policy)
     if not walker.walks:
         return Walked([], PathCoverage(unknown=["the module cannot be copied, so its paths are not followed"]))
-    search = _Search(policy, walker, samples, seed)
-    search.run()
+    with quiet():  # what the policy prints, it printed when it was compared
+        search = _Search(policy, walker, samples, seed)
+        search.run()
     return Walked(search.found, search.coverage.summary())
 
 
