@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphaudit.errors import PolicyError
+from graphaudit.findings import Place
 from graphaudit.structures import register_structures
 
 
@@ -23,6 +24,18 @@ class Slot:
     path: str
     dtype: str
     shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class GuardSlot(Slot):
+    """A 0-d bool output that is true where the graph is not the policy: why, and what the policy raises there.
+
+    `raises` is empty for the bound of a loop.
+    """
+
+    condition: str = ""
+    raises: str = ""
+    place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ class Interface:
     out_spec: pytree.TreeSpec
     missing_outputs: tuple[Fixed, ...] = ()  # None among the results
     python_outputs: tuple[str, ...] = ()  # paths of results that are Python numbers
-    guards: tuple[Slot, ...] = ()  # further outputs of a graph, 0-d bool: true where it is not the policy
+    guards: tuple[GuardSlot, ...] = ()  # further outputs of a graph, 0-d bool: true where it is not the policy
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[torch.Tensor]:
         """The tensors among `args` and `kwargs`. Raises PolicyError if their structure is not the example's."""

@@ -27,7 +27,7 @@ from graphaudit.policy.isolation import Fingerprint
 from graphaudit.registry import checks
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level
-from graphaudit.rewrite.fixes import explain_left, mark_fixed
+from graphaudit.rewrite.fixes import explain_left, mark_captured, mark_fixed
 from graphaudit.rewrite.manager import PassManager
 from graphaudit.rewrite.pipeline import Fix, PipelineResult
 from graphaudit.rulebook import Rulebook
@@ -41,6 +41,12 @@ _READS = (
     *(EventKind.BOOL, EventKind.ITEM, EventKind.TOLIST, EventKind.NUMPY),
     *(EventKind.CONTROL_FLOW_OP, EventKind.SCRIPTED),
 )
+# What the capture itself repairs where it makes masks of branches and loops.
+_MASKED = {
+    *("data-dependent-branch", "data-dependent-loop", "data-dependent-module-choice", "python-table-lookup"),
+    *("early-return", "break-in-loop", "item-call", "tolist", "recursion", "tensor-rebuilt-from-python"),
+    *("loop-bound-unknown", "data-dependent-assert", "data-dependent-raise"),
+}
 _DECISIONS = ("if", "elif", "ifexp", "and", "or", "not", "call:max", "call:min")
 
 
@@ -83,7 +89,8 @@ class Journey:
         if program is None or any(f.name not in repairable for f in stopping):
             return done
         self.say(f"comparing on {count} inputs")
-        done.reference = Reference(self.policy, collect(self.policy, count, seed))
+        samples = collect(self.policy, count, seed)
+        done.reference = Reference(self.policy, samples, program.interface.guards)
         if self.observation.of(*_READS):
             self.say("walking the paths")
             walked = walk(self.policy, done.reference.samples, seed)
@@ -144,6 +151,8 @@ class Rewriting:
         self.findings += [*examine(subject), *self._repaired()]
         self.findings = merge(self.findings)
         mark_fixed(self.findings, self._fixes)
+        if captured and self._journey.capture.predicated:
+            mark_captured(self.findings, _MASKED)
         explain_left(self.findings, self.rows)
         self.findings = merge(self.findings)
 

@@ -22,7 +22,7 @@ from graphaudit.capture.places import blocker_of
 from graphaudit.capture.seeds import moved_since
 from graphaudit.findings import Place
 from graphaudit.graphs.program import Program
-from graphaudit.interface import Slot
+from graphaudit.interface import GuardSlot
 from graphaudit.policy import Policy
 
 _LOG = logging.getLogger(__name__)
@@ -102,10 +102,12 @@ def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
 
 
 def _holds_python_values(exported: ExportedProgram) -> bool:
-    """Whether the graph computes with numbers read out of tensors, or holds a loop: masks may do without."""
+    """Whether the graph computes with numbers read out of tensors, holds a loop, or asserts: masks may do without."""
     targets = (
         torch.ops.aten._local_scalar_dense.default,
         torch.ops.aten.item.default,
+        torch.ops.aten._assert_async.default,
+        torch.ops.aten._assert_async.msg,
         torch.ops.higher_order.while_loop,
     )
     return any(node.target in targets for node in exported.graph.nodes)
@@ -130,7 +132,10 @@ def _program(policy: Policy, exported: ExportedProgram, guards: Sequence[Guard] 
     """Functional, with in-place ops gone and composite ops kept (an empty decomposition table)."""
     with tracing(0), torch.no_grad():
         functional = exported.run_decompositions({})
-    slots = tuple(Slot(f"guard_{number}", "", "bool", ()) for number in range(len(guards)))
+    slots = tuple(
+        GuardSlot(f"guard_{number}", "", "bool", (), guard.condition, guard.error, guard.place)
+        for number, guard in enumerate(guards)
+    )
     return with_tensor_outputs(Program(functional, replace(policy.interface, guards=slots)))
 
 

@@ -19,6 +19,7 @@ from graphaudit.equivalence.tally import Failure, Overflow, Tally
 from graphaudit.equivalence.tolerance import half_digits
 from graphaudit.equivalence.verdict import Claim, Verdict, weakest
 from graphaudit.errors import PolicyError
+from graphaudit.interface import GuardSlot
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Working, double_copy
 
@@ -37,11 +38,16 @@ class Reference:
     other_values   how many samples hold other Python values than the example, which a graph has fixed
     double_reason  why there is no float64 reference; empty where there is one
 
+    `guards` are the candidates' outputs beyond eager's. One that says where the policy raises has to be true on the
+    drawn samples that eager raised on at its line, and nowhere else; one of a loop's bound frees from any claim.
+
     Raises PolicyError when the example or an input of the user's own has another structure or makes eager raise.
     """
 
-    def __init__(self, policy: Policy, samples: Sequence[Sample]) -> None:
+    def __init__(self, policy: Policy, samples: Sequence[Sample], guards: Sequence[GuardSlot] = ()) -> None:
         self.policy = policy
+        self._guards = guards
+        self._raising: list[tuple[Sample, list[torch.Tensor]]] = []  # eager raised what a guard names
         self._interface = example_interface(policy)
         self._eager = Eager(policy.working, self._interface)
         self.samples: list[Sample] = []
@@ -102,6 +108,7 @@ class Reference:
                     tally.add(expected, values, first, self._moves)
                 first += count
             tally.limit_undecided()
+            self._check_raising(run)
         except Failure as failure:
             return tally.verdict(time.perf_counter() - started, failure=str(failure))
         return self._up_to_bounds(tally.verdict(time.perf_counter() - started))
@@ -183,6 +190,8 @@ class Reference:
             if not drawn:
                 raise run_error(sample.origin, error) from error
             self.rejected += 1
+            if any(type(error).__name__ in g.raises.split(" or ") for g in self._guards):
+                self._raising.append((sample, [t.detach() for t in inputs]))
             return
         self.samples.append(sample)
         self._inputs.append([t.detach() for t in inputs])
@@ -245,7 +254,11 @@ class Reference:
         results, guards = results[: len(expected)], results[len(expected) :]
         if len(results) != len(expected) or any(g.dtype is not torch.bool or g.numel() != 1 for g in guards):
             raise Failure(f"{len(results) + len(guards)} outputs instead of {len(expected)} at {origin}")
-        self._guarded = bool(guards)
+        raises = [g.raises for g in self._guards] if len(self._guards) == len(guards) else [""] * len(guards)
+        self._guarded = any(not error for error in raises)
+        false = next((error for guard, error in zip(guards, raises) if error and bool(guard)), None)
+        if false is not None:
+            raise Failure(f"says at {origin} that the policy raises {false}, and it does not")
         if any(bool(guard) for guard in guards):
             if self.samples[number].is_own:
                 raise Failure(f"a loop runs longer than its bound at {origin}")
@@ -260,6 +273,16 @@ class Reference:
                 dtypes = f"{result.dtype} instead of {wanted.dtype}".replace("torch.", "")
                 raise Failure(f"output {name!r} at {origin} has dtype {dtypes}")
         return results
+
+    def _check_raising(self, run: Runner) -> None:
+        """Where eager raised what a guard names, a guard is true: the deployed policy must not go on in silence."""
+        for sample, inputs in self._raising:
+            try:
+                results = run([t.clone() for t in inputs])
+            except Exception:  # any runtime: a candidate that raises, too, does as eager does
+                continue
+            if not any(bool(torch.as_tensor(guard)) for guard in results[len(self._outputs[0]) :]):
+                raise Failure(f"goes on at {sample.origin}, where the policy raises")
 
     def _moves(self, number: int, slot: int) -> Any:
         sample = self.samples[number]

@@ -68,7 +68,9 @@ def describe_outputs(interface: Interface, model: OnnxModel) -> list[Output]:
     results = [
         Output(name=s.name, role="result", dtype=s.dtype, shape=shapes[s.name], path=s.path) for s in interface.outputs
     ]
-    return results + [Output(name=s.name, role="guard", dtype=s.dtype, shape=[]) for s in model.guards]
+    return results + [
+        Output(name=s.name, role="guard", dtype=s.dtype, shape=[], condition=s.condition) for s in model.guards
+    ]
 
 
 def _parameters(forward: Callable[..., Any]) -> list[Parameter]:

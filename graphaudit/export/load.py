@@ -57,8 +57,8 @@ class DeployedPolicy:
         for output in self.manifest.outputs:
             if output.role == "guard" and results[output.name].any():
                 raise GuardError(
-                    f"{output.name}: a loop would run longer than the bound that the bundle was made with",
-                    "Make the bundle with a larger --loop-bound, or handle this input before the policy.",
+                    f"{output.name} is true: {output.condition or 'the model is not the policy here'}",
+                    "Handle this input before the policy; the bound of a loop may be raised with --loop-bound.",
                 )
         return build_result(self.manifest.call.result, results, as_tensors)
 

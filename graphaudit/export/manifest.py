@@ -75,6 +75,8 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One output of the model. A result has `path`; state has `feeds`, the name of the input it returns to.
 
+    A guard has `condition`: what is the case where it is true.
+
     A dimension of `shape` that is neither a size nor named is None: it depends on data.
     """
 
@@ -84,6 +86,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shape: list[Dimension | None]
     path: str | None = None
     feeds: str | None = None
+    condition: str | None = None
 
 
 class Leaf(msgspec.Struct, frozen=True, tag="tensor", tag_field="kind"):

@@ -9,7 +9,7 @@ import onnx
 from graphaudit.findings import Place
 from graphaudit.graphs.noise import Noise
 from graphaudit.graphs.places import place_in_trace
-from graphaudit.interface import Slot
+from graphaudit.interface import GuardSlot, Slot
 
 # The exporter's metadata key (torch 2.9 to 2.13, torch/onnx/_internal/exporter/_core.py).
 STACK_TRACE_KEY = "pkg.torch.onnx.stack_trace"
@@ -28,7 +28,7 @@ class OnnxModel:
     name: str = "model"
     arguments: tuple[Slot, ...] = ()
     noise: tuple[Noise, ...] = ()
-    guards: tuple[Slot, ...] = ()
+    guards: tuple[GuardSlot, ...] = ()
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, name: str = "model") -> OnnxModel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from graphaudit.findings import Finding
+from graphaudit.findings import Finding, Severity
 from graphaudit.registry import passes
 from graphaudit.results import PassRow
 from graphaudit.rewrite.pipeline import Fix
@@ -29,3 +29,10 @@ def explain_left(findings: Iterable[Finding], rows: Iterable[PassRow]) -> None:
             if finding.blocks and finding.name in names and same_line:
                 finding.message += f"; not rewritten: {site.reason}"
                 break
+
+
+def mark_captured(findings: Iterable[Finding], repaired: Iterable[str]) -> None:
+    """Write the capture into the notes on control flow that it has made masks of."""
+    for finding in findings:
+        if finding.name in repaired and finding.severity is Severity.NOTE and finding.fixed_by is None:
+            finding.fixed_by = "capture"

@@ -46,6 +46,7 @@ from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
 from graphaudit.rules.checks._events import events
 from graphaudit.rules.checks._inputs import drawn
+from graphaudit.rules.checks._refusals import refusals
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -62,6 +63,8 @@ class BranchOutputShapesDiffer(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """One finding where inputs of the same shapes gave results of different shapes, and a branch decided."""
+        for reason, place in refusals(subject, self.name):
+            yield self.finding(reason, place=place)
         branches = [e for e in events(subject, "bool") if e.statement not in ("assert",)]
         if subject.policy is None or not branches or any(events(subject, "data-shape")):
             return

@@ -42,6 +42,7 @@ from graphaudit.audit.check import Check
 from graphaudit.findings import Evidence, Finding, Severity
 from graphaudit.rules.checks._events import EXPLAIN_FAILURE, events, explained, failed
 from graphaudit.rules.checks._frozen import specialised_dimension
+from graphaudit.rules.checks._refusals import EXPLAINED
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -73,7 +74,11 @@ class CaptureFailed(Check):
 
 def _is_explained(subject: Subject, blocker: Blocker) -> bool:
     """Whether another finding speaks of the same: at its line, or of a value or a size that the reason names."""
-    if explained(subject, blocker.place, EXPLAIN_FAILURE) or specialised_dimension(subject, blocker):
+    if (
+        blocker.kind in EXPLAINED
+        or explained(subject, blocker.place, EXPLAIN_FAILURE)
+        or specialised_dimension(subject, blocker)
+    ):
         return True
     by_value = "data-dependent" in blocker.reason.lower() or "DataDependent" in blocker.kind
     return by_value and any(events(subject, *EXPLAIN_FAILURE))

@@ -7,9 +7,10 @@ library.
 
 ## Why it matters
 
-On inputs that pass, the assertion changes nothing, so it is dropped from the graph; on others, the deployed policy
-acts where the original raised. A guard against broken sensors disappears exactly where it is needed. `torch.export`
-refuses such lines: validation in `torch.distributions` alone makes it refuse most Stable-Baselines3 policies.
+On inputs that pass, the assertion changes nothing, so exporters drop it; on others, the deployed policy acts where the
+original raised: a guard against broken sensors disappears exactly where it is needed. `graphaudit rewrite` keeps it as
+a guard output, and `graphaudit.load` raises where it is true. Validation in `torch.distributions` alone makes
+`torch.export` refuse most Stable-Baselines3 policies.
 
 ## Example
 
@@ -44,7 +45,7 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import events, unless_captured
+from graphaudit.rules.checks._events import events, same_line, unless_captured
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -57,11 +58,19 @@ class DataDependentAssert(Check):
     remedy = "Return the check as an output, or do it before the call; give distributions validate_args=False."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """Assertions on tensors (the guard is lost: a warning) and validation by distributions (a note)."""
+        """Assertions on tensors (a note where a guard keeps them) and validation by distributions (a note)."""
+        program = subject.capture.program if subject.capture is not None else None
+        guards = program.interface.guards if program is not None else ()
         for event in events(subject, "bool"):
             if event.statement == "assert":
                 severity = unless_captured(subject, event.place, Severity.WARNING)
                 message = "this assertion on a tensor is not part of the deployed policy"
+                guard = next((g for g in guards if g.place is not None and same_line(g.place, event.place)), None)
+                if guard is not None:
+                    severity = Severity.NOTE
+                    message = (
+                        f"this assertion becomes the guard output {guard.name}: the deployed policy raises GuardError"
+                    )
                 yield self.finding(message, place=event.place, severity=severity)
         for event in events(subject, "validation"):
             severity = unless_captured(subject, event.place)

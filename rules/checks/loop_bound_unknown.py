@@ -51,6 +51,7 @@ from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
 from graphaudit.rules.checks._events import events, unless_captured
 from graphaudit.rules.checks._loops import bounded, endless_loop
+from graphaudit.rules.checks._refusals import refusals
 from graphaudit.rules.checks._source import functions
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class LoopBoundUnknown(Check):
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Loops on tensors without a counter in their condition."""
+        for reason, place in refusals(subject, self.name):
+            yield self.finding(reason, place=place)
         own = functions(subject.policy)
         for event in events(subject, "bool"):
             unbounded = event.statement == "while" and not bounded(own, event.place)

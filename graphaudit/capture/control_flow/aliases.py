@@ -36,7 +36,8 @@ class Aliases:
         named = {_storage(t) for t in contents([*roots, *_variables()])}
         for result, sources in related:
             if (written == result and sources & named) or (written in sources and result in named):
-                raise Refused("this writes in place to a tensor that has another name on some paths only")
+                reason = "this writes in place to a tensor that has another name on some paths only"
+                raise Refused(reason, "aliased-write")
 
 
 def _variables() -> list[Any]:

@@ -10,6 +10,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import torch
+from torch import nn
 from torch._higher_order_ops.while_loop import while_loop
 
 from graphaudit.capture.control_flow import loops
@@ -63,13 +64,19 @@ def converted_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     if not _is_users(function):
         args, kwargs = tuple(map(_argument, args)), {k: _argument(v) for k, v in kwargs.items()}
     twin = twin_of(function, args, kwargs)
-    return twin(*args, **kwargs) if twin is not None else convert(function)(*args, **kwargs)
+    if twin is not None:
+        return twin(*args, **kwargs)
+    if not (_is_users(function) or isinstance(function, nn.Module)):
+        return function(*args, **kwargs)
+    with current().deeper():
+        return convert(function)(*args, **kwargs)
 
 
 def _is_users(function: Any) -> bool:
     """Whether a function is written in Python, and not an engine's."""
     inner = function.__func__ if isinstance(function, MethodType) else function
-    return isinstance(inner, FunctionType) and not is_engine(inner.__code__.co_filename)
+    file = inner.__code__.co_filename if isinstance(inner, FunctionType) else ""
+    return bool(file) and (file.startswith("<") or not is_engine(file))
 
 
 def _argument(value: Any) -> Any:
@@ -95,9 +102,11 @@ def convert(function: Any) -> Any:
     wrapped = getattr(function, "__wrapped__", None)
     if wrapped is not None and "/torch/" in function.__code__.co_filename:
         return convert(wrapped)  # no_grad and its kin: the whole capture runs without gradients
+    session = current()
+    if function.__code__.co_filename.startswith("<"):
+        session.left_alone[function.__code__] = "its source is in no file", 0
     if is_engine(function.__code__.co_filename):
         return function
-    session = current()
     try:
         made = transpile(function)
     except NotTranspiled as error:  # it runs as it is; a decision on a tensor in it ends the capture

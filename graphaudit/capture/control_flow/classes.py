@@ -1,4 +1,4 @@
-"""What Python calls by itself: properties, operators and constructors of the user's classes, transpiled while it lasts."""
+"""What Python calls by itself: properties, operators and constructors of the user's classes, for one capture."""
 
 from __future__ import annotations
 

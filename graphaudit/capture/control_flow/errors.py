@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from malt.operators.variables import UndefinedReturnValue
 
+from graphaudit.capture.control_flow.alternatives import Either
 from graphaudit.capture.control_flow.branches import condition, decides_on_data
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused, user_place
@@ -20,9 +21,14 @@ def raised(error: Callable[[], Any]) -> Any:
     """`raise error`. On a path that a tensor decides on, what follows is as after a `return` without a value."""
     if current().mask is None:
         raise error()
-    made = error()
-    raises(None, made.__name__ if isinstance(made, type) else type(made).__name__)
+    raises(None, " or ".join(_kinds(error())))
     return UndefinedReturnValue()
+
+
+def _kinds(error: Any) -> list[str]:
+    if isinstance(error, Either):
+        return [*_kinds(error.taken), *_kinds(error.other)]
+    return [error.__name__ if isinstance(error, type) else type(error).__name__]
 
 
 def assert_stmt(test: Any, message: Callable[[], Any]) -> None:

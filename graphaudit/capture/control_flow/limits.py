@@ -1,6 +1,6 @@
 """Between which values a tensor lies by what made it: a bound of a loop that the code itself states.
 
-`argmax` gives a position, `clamp` the limits that it is called with; reshaping, indexing, rounding and casting keep them.
+`argmax` gives a position, `clamp` the limits that it is called with; reshaping, indexing, rounding and casts keep them.
 """
 
 from __future__ import annotations

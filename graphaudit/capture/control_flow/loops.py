@@ -156,7 +156,7 @@ class DataRange:
     def __init__(self, *arguments: Any) -> None:
         start, stop, step = (0, arguments[0], 1) if len(arguments) == 1 else (*arguments, 1)[:3]
         if isinstance(step, Number) or step <= 0:
-            raise Refused("range() with a step that is negative or a tensor's value")
+            raise Refused("range() with a step that is negative or a tensor's value", "loop-bound-unknown")
         self._start, self._stop, self._step = (_whole(v) for v in (start, stop, step))
         self._place = user_place()
 

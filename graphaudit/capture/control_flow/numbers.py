@@ -82,22 +82,22 @@ class Number:
         return call_with_numbers(func, args, kwargs or {})
 
     def __bool__(self) -> bool:
-        raise Refused("Python needs the truth of a tensor's value here")
+        raise Refused("Python needs the truth of a tensor's value here", "item-call")
 
     def __index__(self) -> int:
-        raise Refused("Python needs a tensor's value here, as a size, a count or an index")
+        raise Refused("Python needs a tensor's value here, as a size, a count or an index", "item-call")
 
     def __int__(self) -> int:
-        raise Refused("Python needs a tensor's value here")
+        raise Refused("Python needs a tensor's value here", "item-call")
 
     def __float__(self) -> float:
-        raise Refused("Python needs a tensor's value here")
+        raise Refused("Python needs a tensor's value here", "item-call")
 
     def __hash__(self) -> int:
-        raise Refused("a tensor's value is used as a key")
+        raise Refused("a tensor's value is used as a key", "python-table-lookup")
 
     def __format__(self, spec: str) -> str:
-        raise Refused("a tensor's value is written into a string")
+        raise Refused("a tensor's value is written into a string", "value-in-text")
 
     def item(self) -> Number:
         """NumPy's scalars have it too."""
@@ -217,7 +217,7 @@ def _apply(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: A
     if symbol == "/":
         kind = float
     if symbol == "**" and kind is int and not (isinstance(right, int) and right >= 0):
-        raise Refused("an integer to the power of a tensor's value may be an integer or not")
+        raise Refused("an integer to the power of a tensor's value may be an integer or not", "item-call")
     one, other = (tensor_of(v, kind) if isinstance(v, Number | Size) else kind(v) for v in (left, right))
     result = function(one, other)
     return Number(result, kind, *_bounds(symbol, left, right)) if kind is int else Number(result, kind)

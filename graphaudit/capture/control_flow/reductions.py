@@ -54,7 +54,7 @@ def extreme(largest: bool) -> Callable[..., Any]:
             if there is True and present is True:
                 best = _better(largest, wins, (value, ranked), best)
                 continue
-            taken = _all_true(present, or_(lambda: not_(there), lambda w=wins: _truth(w)))
+            taken = _all_true(present, or_(lambda t=there: not_(t), lambda w=wins: _truth(w)))
             best = _choice(taken, value, best[0]), _choice(taken, ranked, best[1])
             there = or_(lambda t=there: t, lambda p=present: p)
         return _found(largest, best, there, default)

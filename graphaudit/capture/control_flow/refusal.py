@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from types import FrameType
+from collections.abc import Iterator, Mapping
+from types import CodeType, FrameType
 
 from graphaudit.findings import Place
-from graphaudit.graphs.places import place_of
+from graphaudit.graphs.places import is_engine, place_of
+
+GENERATOR = "it is a generator"
 
 
 class Refused(BaseException):
@@ -20,6 +23,26 @@ class Refused(BaseException):
         self.reason = reason
         self.kind = kind
         self.place = user_place()
+
+
+def refuse_if_left_alone(reasons: Mapping[CodeType, tuple[str, int]]) -> None:
+    """Raise Refused where the user's function that asks a tensor for its value could not be transpiled."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (is_engine(frame.f_code.co_filename) and not frame.f_code.co_filename.startswith("<s")):
+        frame = frame.f_back
+    for code, (reason, line) in reasons.items() if frame is not None else ():
+        if frame.f_code in _codes(code):  # type: ignore[union-attr]
+            where = f" in line {line}" if line else ""
+            kind = "generator-function" if reason == GENERATOR else "unread-source"
+            said = f"a tensor decides inside of {code.co_name}, which cannot be rewritten: {reason}{where}"
+            raise Refused(said, kind)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)
 
 
 def user_place() -> Place | None:

@@ -8,12 +8,13 @@ from typing import Any
 
 from malt.pyct import anno
 
+from graphaudit.capture.control_flow.refusal import GENERATOR
 from graphaudit.capture.control_flow.syntax import Unsupported, simplify
 
 # No function of these runs its body when it is called, and so none is a part of the graph.
 _REFUSED = {
-    ast.Yield: "a generator",
-    ast.YieldFrom: "a generator",
+    ast.Yield: GENERATOR,
+    ast.YieldFrom: GENERATOR,
     ast.Await: "await",
     ast.AsyncFor: "an async for",
     ast.AsyncWith: "an async with",

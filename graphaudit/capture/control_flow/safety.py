@@ -1,6 +1,6 @@
 """What the side that is not taken computes: its indices are valid, its divisors not zero, its gradients finite.
 
-Both sides of a branch run. On the side that is not taken an index may lie outside, an integer divisor may be zero, and a
+Both sides of a branch run. On the side that is not taken an index may lie outside, an integer divisor may be zero, a
 logarithm of zero has an infinite gradient, which the mask turns into NaN (0 · ∞). So the operand is replaced where the
 mask is false ("double where"); where it is true nothing changes.
 """

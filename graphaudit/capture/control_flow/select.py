@@ -112,14 +112,21 @@ def where(condition: torch.Tensor, taken: torch.Tensor, other: torch.Tensor) -> 
 def _truths(condition: Number, taken: Any, other: Any) -> Number:
     """One of two booleans of Python's, at least one of which only the graph knows."""
     if isinstance(taken, bool):
-        held = condition.tensor if taken else torch.logical_not(condition.tensor)
-        joined = torch.logical_or if taken else torch.logical_and
-        return Number(joined(held, other.tensor), bool, 0, 1)
+        return _joined(condition if taken else negated(condition), other, either=taken)
     if isinstance(other, bool):
-        held = torch.logical_not(condition.tensor) if other else condition.tensor
-        joined = torch.logical_or if other else torch.logical_and
-        return Number(joined(held, taken.tensor), bool, 0, 1)
+        return _joined(negated(condition) if other else condition, taken, either=other)
     return Number(where(condition.tensor, taken.tensor, other.tensor), bool, 0, 1)
+
+
+def _joined(one: Number, other: Number, either: bool) -> Number:
+    """`one or other`, or `one and other`; what is known of both is known with it: of `or` where it is false."""
+    joined = torch.logical_or if either else torch.logical_and
+    result = Number(joined(one.tensor, other.tensor), bool, 0, 1)
+    if either:
+        negated(result).facts = negated(one), negated(other)
+    else:
+        result.facts = one, other
+    return result
 
 
 def _numbers(condition: Number, taken: Any, other: Any) -> Any:
@@ -213,7 +220,7 @@ def _containers(condition: Number, taken: Any, other: Any) -> Any:
         return type(taken)(*items) if hasattr(taken, "_fields") else type(taken)(items)
     if isinstance(taken, dict):
         if taken.keys() != other.keys():
-            raise Refused("the two sides of a branch leave different keys in a dict", "dict-keys-differ")
+            raise Refused("the two sides of a branch leave different keys in a dict", "branch-types-differ")
         return {key: select(condition, value, other[key]) for key, value in taken.items()}
     if dataclasses.is_dataclass(taken) or isinstance(taken, Distribution):
         merged = copy.copy(taken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,9 +16,12 @@ from torch import nn
 from graphaudit.capture.control_flow.aliases import Aliases
 from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.numbers import Number
-from graphaudit.capture.control_flow.refusal import user_place
+from graphaudit.capture.control_flow.refusal import Refused, user_place
 from graphaudit.capture.control_flow.select import facts_of
 from graphaudit.findings import Place
+
+_DEEPEST = 64
+_FRAMES = 10_000  # of Python's; transpiled code takes about ten for each call and each branch
 
 _CURRENT: ContextVar[Session] = ContextVar("session")
 
@@ -36,7 +40,7 @@ class Guard:
         """What the certificate says."""
         where = f"{Path(self.place.file).name}:{self.place.line}" if self.place else "a line"
         if self.error:
-            return f"{where} raises {self.error} on some inputs; a guard output is true there"
+            return f"{where} raises {self.error} on some inputs; a guard output is true on those"
         return f"the loop at {where} runs at most {self.bound} times; a guard output is true where it would go on"
 
 
@@ -50,6 +54,7 @@ class Session:
     held: list[Number] = field(default_factory=list)  # the conditions that the masks are made of
     guards: list[Guard] = field(default_factory=list)
     aliases: Aliases = field(default_factory=Aliases)
+    depth: int = 0  # of calls
     attempts: int = 0  # how many `try` are around that would catch what data raises
     left_alone: dict[CodeType, tuple[str, int]] = field(default_factory=dict)  # not transpiled: reason, line
     adopted: dict[type, list[tuple[str, object]]] = field(default_factory=dict)  # classes, with what was their own
@@ -90,12 +95,25 @@ class Session:
         return next((facts[id(condition)] for h in self.held if id(condition) in (facts := facts_of(h))), None)
 
     @contextmanager
-    def active(self) -> Iterator[None]:
-        """Make this the session that operators find."""
-        token = _CURRENT.set(self)
+    def deeper(self) -> Iterator[None]:
+        """One more call inside of calls. Raises Refused where a function calls itself without end."""
+        if self.depth >= _DEEPEST:
+            raise Refused("a function calls itself here, and nothing but tensors ends it", "recursion")
+        self.depth += 1
         try:
             yield
         finally:
+            self.depth -= 1
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Make this the session that operators find."""
+        token, limit = _CURRENT.set(self), sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _FRAMES))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(limit)
             _CURRENT.reset(token)
 
 

@@ -9,11 +9,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from graphaudit.capture.control_flow.limits import carry
-from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.refusal import Refused, refuse_if_left_alone
 from graphaudit.capture.control_flow.safety import made_safe
 from graphaudit.capture.control_flow.select import where
 from graphaudit.capture.control_flow.session import Session
 
+_ASKING = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "is_nonzero")
 _RESHAPING = ("resize_", "resize_as_", "set_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "__set__")
 _HARMLESS = ("requires_grad_", "detach_", "share_memory_", "retain_grad")
 _DRAWS = {
@@ -40,6 +41,8 @@ class MaskedWrites(TorchFunctionMode):
         kwargs = kwargs or {}
         mask = self._session.mask
         name = getattr(func, "__name__", "")
+        if name in _ASKING:
+            refuse_if_left_alone(self._session.left_alone)
         written = _written(name, args, kwargs)
         if written is not None:
             self._session.aliases.check_write(written, self._session.roots())

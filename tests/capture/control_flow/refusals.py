@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 
 from tests.capture.control_flow.constructs import Holder
@@ -70,5 +73,108 @@ def alias_on_one_side(self: Holder, x: torch.Tensor) -> torch.Tensor:
     a += 1  # refused: another name
     return b
 
+
+def dtypes_differ(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    if x[0] > 0:  # refused: torch.int64 and torch.float32
+        return x.long()
+    return x
+
+
+def number_beside_a_tensor(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    whole = x.long()
+    if x[0] > 0:  # refused: gives a float, the other a tensor of torch.int64
+        whole = 0.5
+    return x + whole
+
+
+def tuples_differ(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    pair = (x, x)
+    if x[0] > 0:  # refused: tuples of 1 and 2 items
+        pair = (x,)
+    return sum(pair)
+
+
+def keys_differ(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    named = {"a": x}
+    if x[0] > 0:  # refused: different keys
+        named["b"] = x
+    return sum(named.values())
+
+
+def middle_of_an_open_list(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    kept = [v for v in x if v < 0]
+    return x + kept[1]  # refused: an entry in the middle
+
+
+def pop_of_an_open_list(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    kept = [v for v in x if v < 0]
+    return x + kept.pop()  # refused: pop() of a list
+
+
+def endless_loop(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    while True:  # refused: nothing bounds
+        x = x * 0.5
+        if x.norm() < 1:
+            return x
+
+
+def caught_assertion(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    try:
+        assert x[0] > 0  # refused: a try around this line
+    except AssertionError:
+        return -x
+    return x
+
+
+def caught_exception(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    def checked(v: torch.Tensor) -> torch.Tensor:
+        if v[0] > 0:
+            raise ValueError("positive")  # refused: catches the ValueError
+        return v
+
+    try:
+        return checked(x)
+    except ValueError:
+        return -x
+
+
+def generator(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    def rows(v: torch.Tensor) -> Iterator[torch.Tensor]:
+        for row in v:
+            if row > 0:  # refused: it is a generator
+                yield row
+
+    return x + sum(rows(x))
+
+
+def without_source(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    return _MADE["gate"](x)  # refused: in no file
+
+
+def pattern_with_a_star(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    match x.tolist():  # refused: this pattern of a match
+        case [first, *_] if first > 0:
+            return x
+    return -x
+
+
+def unbounded_recursion(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    if x.norm() < 1:
+        return x
+    return unbounded_recursion(self, x * 0.5)  # refused: calls itself
+
+
+def power_of_integers(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    return x * 2 ** int(x[0])  # refused: to the power
+
+
+def range_by_a_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    for _ in range(0, 6, int(x[0])):  # refused: a step
+        x = x + 1
+    return x
+
+
+_MADE: dict[str, Any] = {}
+exec("def gate(x): return x if x.sum() > 0 else -x", _MADE)
 
 REFUSED = [v for v in list(globals().values()) if callable(v) and getattr(v, "__annotations__", {}).get("x")]

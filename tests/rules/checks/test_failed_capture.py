@@ -63,7 +63,7 @@ def test_a_graph_that_differs_with_the_seed_is_explained_by_its_draws() -> None:
 
 class Raises(nn.Module):
     def forward(self, obs):
-        return sorted(obs.unbind(0), key=lambda row: row.norm().item())[0]
+        return obs * len(str(obs.norm().item()))
 
 
 def test_a_real_failure_is_named() -> None:
