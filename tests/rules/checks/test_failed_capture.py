@@ -63,7 +63,7 @@ def test_a_graph_that_differs_with_the_seed_is_explained_by_its_draws() -> None:
 
 class Raises(nn.Module):
     def forward(self, obs):
-        return obs * len(str(obs.norm().item()))
+        return obs * (hash(obs.norm().item()) % 2)
 
 
 def test_a_real_failure_is_named() -> None:
