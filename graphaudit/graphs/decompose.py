@@ -18,6 +18,7 @@ def decompose(program: Program, chosen: Callable[[str], bool]) -> Program:
     names = {str(n.target) for m in modules for n in m.graph.nodes if n.op == "call_function"}
     if not any(chosen(name) for name in names):
         return program
-    table = {op: made for op, made in default_decompositions().items() if chosen(str(op))}
+    made = default_decompositions().items()  # type: ignore[no-untyped-call]
+    table = {op: decomposition for op, decomposition in made if chosen(str(op))}
     with quiet():
         return Program(program.exported.run_decompositions(table), program.interface, program.noise)

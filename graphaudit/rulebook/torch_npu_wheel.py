@@ -41,7 +41,7 @@ class Wheel:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise RuleError(f"there is no {path}", "Name a .whl of torch_npu, or the folder it was unpacked to.")
-        root: Traversable = zipfile.Path(path) if zipfile.is_zipfile(path) else path  # type: ignore[assignment]
+        root: Traversable = zipfile.Path(path) if zipfile.is_zipfile(path) else path
         self._package = root / "torch_npu"
         if not (self._package / "csrc").is_dir():
             raise RuleError(f"{path} holds no torch_npu", "Name a .whl of torch_npu, or the folder it was unpacked to.")
@@ -105,9 +105,10 @@ def _operator(node: ast.expr) -> str | None:
     """`torch.ops.aten.add.Tensor` → `aten.add.Tensor`; also `getattr(torch.ops.aten.add, "Tensor", None)`."""
     if isinstance(node, ast.Call) and _last(node.func) == "getattr" and len(node.args) > 1:
         packet, overload = _operator(node.args[0]), node.args[1]
-        return f"{packet}.{overload.value}" if packet and isinstance(overload, ast.Constant) else None
-    name = ast.unparse(node)
-    return name.removeprefix("torch.ops.") if re.fullmatch(r"[\w.]+", name) else None
+        name = overload.value if isinstance(overload, ast.Constant) else None
+        return f"{packet}.{name}" if packet and isinstance(name, str) else None
+    spelled_out = ast.unparse(node)
+    return spelled_out.removeprefix("torch.ops.") if re.fullmatch(r"[\w.]+", spelled_out) else None
 
 
 def _last(node: ast.expr) -> str:
