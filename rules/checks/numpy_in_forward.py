@@ -59,5 +59,5 @@ class NumpyInForward(Check):
             yield self.finding("a tensor becomes a NumPy array here", place=event.place, severity=severity)
         for event in events(subject, "numpy-random"):
             severity = draw_severity(subject, event.place, Severity.WARNING)
-            message = "numpy.random draws once, at capture; the graph holds those numbers"
+            message = "numpy.random draws here; a graph by itself would hold the numbers that it drew at capture"
             yield self.finding(message, place=event.place, severity=severity)

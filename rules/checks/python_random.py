@@ -19,6 +19,9 @@ def forward(self, obs):
     return self.q(obs).argmax(-1)
 ```
 
+`rewrite` makes noise inputs of `random`, `uniform`, `gauss`, `randint`, `randrange` and `choice`, which the bundle draws
+from Python's generator; the others, and `random.Random` objects, are left to you.
+
 ## Use instead
 
 Two uniform numbers are inputs, and the coin becomes a select:
@@ -58,5 +61,5 @@ class PythonRandom(Check):
         """Every draw from Python's generator: an error where it was seen to matter, else a warning."""
         for event in events(subject, "python-random"):
             severity = draw_severity(subject, event.place, Severity.WARNING)
-            message = "random draws once, at capture; the graph holds that number"
+            message = "Python's random draws here; a graph by itself would hold the number drawn at capture"
             yield self.finding(message, place=event.place, severity=severity)
