@@ -2,7 +2,8 @@
 
     python benchmarks/onnx_predictions.py [FIRST_OPSET] [LAST_OPSET]
 
-Prints the confusion table in Markdown. Exit status 1 where prediction and reality differ. Some ten minutes for all.
+Prints the confusion table in Markdown. Exit status 1 where prediction and reality differ. Some ten minutes of
+processor time for all.
 """
 
 from __future__ import annotations
