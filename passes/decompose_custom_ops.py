@@ -4,7 +4,8 @@
 
 - The kernel that PyTorch would run on the CPU is traced on the node's own shapes and dtypes, sizes that vary included,
   whichever way it was registered: `custom_op`, `Library.impl`, for the CPU or for every device.
-- A custom operator that calls another one is followed down to ATen.
+- A custom operator that calls another one is followed down to ATen. Writes inside the kernel are made functional.
+- An operator that writes to its arguments (`mutates_args`) writes to a copy, which is read from then on.
 - Left alone: kernels that are compiled, whose inside nobody can see; and kernels that leave PyTorch on the way (NumPy,
   `.item()`), of which a trace would keep one call's answer.
 
@@ -15,16 +16,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.fx_view import operator_name
 from graphaudit.graphs.namespaces import is_custom
 from graphaudit.graphs.program import Program
 from graphaudit.rewrite.base import PassResult
+from graphaudit.rewrite.edit import trace_function
 from graphaudit.rewrite.operator_pass import Function, OperatorPass
 from graphaudit.rulebook.target import Target
 
@@ -52,30 +55,56 @@ class DecomposeCustomOps(OperatorPass):
         return result
 
     def calls(self, program: Program) -> Iterator[fx.Node]:
-        """The calls of custom operators."""
+        """The calls of custom operators, those that write to their arguments included."""
         for module in program.exported.graph_module.modules():
             for node in module.graph.nodes if isinstance(module, fx.GraphModule) else ():
-                if node.op == "call_function" and is_custom(operator_name(node.target)[1]):
+                if node.op == "call_function" and is_custom(operator_name(_operator(node))[1]):
                     yield node
 
     def replacement(self, program: Program, node: fx.Node, target: Target) -> Function | str:
         """The kernel, where it is Python and stays in PyTorch."""
-        operator = node.target
+        operator = _operator(node)
         if not isinstance(operator, torch._ops.OpOverload):
             return "it is no operator of PyTorch's dispatcher"
-        if operator._schema.is_mutable:
-            return "it writes to its arguments"
         file = _kernel_file(operator)
         if file is None:
             return "it has no kernel for the CPU"
         if not file.endswith(".py"):
             return "its kernel is compiled, so what it computes cannot be seen"
+        kernel: Function = partial(operator.redispatch, _CPU)
+        if operator is not node.target:
+            names = [a.name for a in operator._schema.arguments if a.alias_info and a.alias_info.is_write]
+            if any(f"_{name}_base_index" not in node.kwargs or f"_{name}_size" in node.kwargs for name in names):
+                return "it writes to a list of tensors, or to a part that is no slice"
+            kernel = partial(_written, kernel, names)
 
-        def kernel(*args: object, **kwargs: object) -> object:
-            return operator.redispatch(_CPU, *args, **kwargs)
+        def functional(*args: object, **kwargs: object) -> object:
+            return torch.func.functionalize(kernel)(*args, **kwargs)
 
-        reason = _why_not_traceable(kernel, node)
-        return reason or kernel
+        # NumPy would read the memory behind a functional tensor; the plain trace has none, and raises.
+        return _why_not_traceable(kernel, node) or _why_not_traceable(functional, node) or functional
+
+
+def _operator(node: fx.Node) -> object:
+    """The operator that a node calls; one that writes to its arguments is wrapped by torch.export."""
+    wrapped = str(node.target) == "auto_functionalized_v2" and isinstance(node.args[0], torch._ops.OpOverload)
+    return node.args[0] if wrapped else node.target
+
+
+def _written(kernel: Function, names: list[str], _: object, /, **kwargs: Any) -> tuple[object, ...]:
+    """What torch's wrapper returns: the kernel's results, then each tensor that it wrote to."""
+    bases = [tensor.clone() for tensor in kwargs.pop("_all_bases")]
+    given = {name: _part(bases[kwargs.pop(f"_{name}_base_index")], name, kwargs) for name in names}
+    results = kernel(**given, **kwargs)
+    return (*(results if isinstance(results, tuple) else (results,)), *bases)
+
+
+def _part(base: torch.Tensor, name: str, kwargs: dict[str, Any]) -> torch.Tensor:
+    """The view of `base` that the argument `name` is; takes out of `kwargs` what the wrapper says of it."""
+    if kwargs.pop(f"_{name}_alias", False) or f"_{name}_slice_dim" not in kwargs:
+        return base
+    dim, start, end = (kwargs.pop(f"_{name}_slice_{key}") for key in ("dim", "start", "end"))
+    return torch.ops.aten.slice.Tensor(base, dim, start, end)
 
 
 def _kernel_file(operator: torch._ops.OpOverload) -> str | None:
@@ -86,10 +115,8 @@ def _kernel_file(operator: torch._ops.OpOverload) -> str | None:
 
 def _why_not_traceable(kernel: Function, node: fx.Node) -> str:
     """Empty if the kernel runs on tensors without data."""
-    values = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     try:
-        with torch.no_grad():
-            make_fx(lambda: kernel(*values[0], **values[1]), tracing_mode="symbolic", _allow_non_fake_inputs=True)()
+        trace_function(kernel, node.args, node.kwargs)
     except Exception as error:  # the user's kernel: whatever it raises means that it cannot be traced
         text = str(error).strip().partition("\n")[0]
         return f"its kernel cannot be traced: {type(error).__name__}: {text[:200]}"

@@ -50,14 +50,7 @@ def insert_function(
     nodes (`Program.add_constant`). Returns the nodes of its result, in the structure of its result. Raises ValueError
     for such a tensor where there is no `constants`.
     """
-    nodes, rebuild = _split(args, kwargs or {})
-
-    def flat(*values: Any) -> Any:
-        given, named = rebuild(values)
-        return function(*given, **named)
-
-    with torch.no_grad():
-        traced = make_fx(flat, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*(n.meta["val"] for n in nodes))
+    traced, nodes = trace_function(function, args, kwargs)
     copied: dict[fx.Node, Any] = dict(zip(traced.graph.find_nodes(op="placeholder"), nodes, strict=True))
     for inner in traced.graph.nodes:
         if inner.op == "call_function":
@@ -71,6 +64,21 @@ def insert_function(
                 raise ValueError(f"{function.__name__} makes a tensor out of Python data")
             copied[inner] = constants(getattr(traced, str(inner.target)), "constant")
     return map_arg(traced.graph.output_node().args[0], copied.__getitem__)
+
+
+def trace_function(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+) -> tuple[fx.GraphModule, list[fx.Node]]:
+    """What `function` computes of `args` as a graph, and the nodes among the arguments that are its inputs."""
+    nodes, rebuild = _split(args, kwargs or {})
+
+    def flat(*values: Any) -> Any:
+        given, named = rebuild(values)
+        return function(*given, **named)
+
+    with torch.no_grad():
+        traced = make_fx(flat, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*(n.meta["val"] for n in nodes))
+    return traced, nodes
 
 
 def cast_call(successor: fx.Node, value: fx.Node, dtype: torch.dtype) -> fx.Node:

@@ -9,7 +9,8 @@ by a C++ extension.
 
 Capture takes a custom operator as one opaque node, and works if the operator has a fake implementation. Every step
 after it needs a translation of its own: the ONNX exporter raises for an operator without one, and a runtime needs a
-kernel. What the operator computes inside is invisible to an audit.
+kernel. What the operator computes inside is invisible to an audit. A rewrite follows a kernel that is written in Python
+and stays in PyTorch down to ATen (the pass decompose_custom_ops); one that is compiled, or goes through NumPy, stays.
 
 ## Example
 

@@ -30,8 +30,29 @@ def through_numpy(x: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.sinc(x.numpy()))
 
 
+@torch.library.custom_op("decompose_custom_ops_test::accumulate", mutates_args=("total",))
+def accumulate(total: torch.Tensor, x: torch.Tensor) -> None:
+    total.add_(x * 2)
+
+
+@torch.library.custom_op("decompose_custom_ops_test::writes", mutates_args=())
+def writes(x: torch.Tensor, steps: int) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for step in range(steps):
+        out[..., step % 3] += x[..., 0]
+        out = out * 0.5 + 1
+    return out
+
+
+def accumulated(x, part=slice(None)):
+    total = x.clone()
+    accumulate(total[:, part], x[:, part])
+    return total
+
+
 symexp.register_fake(lambda x, scale: torch.empty_like(x))
 both.register_fake(lambda x: (torch.empty_like(x), x.new_empty(x.shape[:-1])))
+writes.register_fake(lambda x, steps: torch.empty_like(x))
 through_numpy.register_fake(lambda x: torch.empty_like(x))
 _LIBRARY.define("slope(Tensor x) -> Tensor")
 _LIBRARY.impl("slope", lambda x: torch.where(x > 0, x, torch.tensor([0.1, 0.2, 0.3]) * x), "CPU")
@@ -44,6 +65,9 @@ CALLS = {
     "custom_op": (lambda x: symexp(x, 0.7), ["abs", "exp", "mul", "mul", "sign", "sub"]),
     "one inside another, several results": (lambda x: both(x), None),
     "Library.impl, with a constant": (custom.slope, None),
+    "it writes to its argument": (lambda x: accumulated(x), None),
+    "it writes to a slice": (lambda x: accumulated(x, slice(1, 3)), None),
+    "its kernel writes in place": (lambda x: writes(x, 4), None),
     "a kernel for every device": (custom.thrice, ["mul"]),
 }
 
@@ -67,6 +91,11 @@ def test_a_kernel_that_leaves_pytorch_stays():
     assert not result.changed
     (reason,) = reasons(result)
     assert reason.startswith("its kernel cannot be traced: ")
+
+
+def test_a_write_to_a_part_that_is_no_slice_stays():
+    result = run_pass(DecomposeCustomOps, Unary(lambda x: accumulated(x, slice(0, 3, 2))), (torch.rand(2, 3),))
+    assert reasons(result) == ["it writes to a list of tensors, or to a part that is no slice"]
 
 
 def test_a_compiled_kernel_stays():
