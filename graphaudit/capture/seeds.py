@@ -31,6 +31,6 @@ def preserved_generators() -> Iterator[None]:
 
 def moved_since(seed: int) -> bool:
     """Whether Python's or NumPy's generator no longer stands where `seed_generators(seed)` put it."""
-    python, numpy = random.getstate(), np.random.mtrand._rand._bit_generator.state  # type: ignore[attr-defined]
-    fresh = np.random.RandomState(seed)._bit_generator.state  # type: ignore[attr-defined]
+    python, numpy = random.getstate(), np.random.mtrand._rand._bit_generator.state
+    fresh = np.random.RandomState(seed)._bit_generator.state
     return python != random.Random(seed).getstate() or repr(numpy) != repr(fresh)

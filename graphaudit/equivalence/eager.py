@@ -91,7 +91,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 def _states() -> tuple[bytes, object, bytes]:
     """Where the three global generators stand."""
-    numpy = repr(np.random.mtrand._rand._bit_generator.state).encode()  # type: ignore[attr-defined]
+    numpy = repr(np.random.mtrand._rand._bit_generator.state).encode()
     return torch.default_generator.get_state().numpy().tobytes(), random.getstate(), numpy
 
 

@@ -9,7 +9,7 @@ import torch
 from graphaudit.graphs import foreign
 
 _LIBRARY = torch.library.Library("graphaudit", "DEF")  # type: ignore[no-untyped-call]
-_LIBRARY.define(
+_LIBRARY.define(  # type: ignore[no-untyped-call]
     "draw(str source, str distribution, SymInt[] shape, int low, int high) -> Tensor",
     tags=(torch.Tag.nondeterministic_seeded,),
 )
@@ -25,7 +25,7 @@ def _shaped(source: str, distribution: str, shape: Sequence[int], low: int, high
     return torch.empty(shape, dtype=torch.int64 if distribution == "randint" else torch.float64)
 
 
-_LIBRARY.impl("draw", _drawn, "CompositeExplicitAutograd")
+_LIBRARY.impl("draw", _drawn, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 torch.library.register_fake("graphaudit::draw")(_shaped)
 
 draw = torch.ops.graphaudit.draw.default
