@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -47,6 +47,21 @@ class Fixed:
 
 
 @dataclass(frozen=True)
+class State:
+    """What forward keeps between calls at `path` (`rnn.h`): an input, the output that feeds it, and its first value.
+
+    `places` are the lines that write to it; `rows` is the axis with one entry for each row of the batch, if any.
+    """
+
+    path: str
+    input: Slot
+    output: Slot
+    initial: torch.Tensor = field(compare=False)
+    places: tuple[Place, ...] = ()
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
 class Interface:
     """How calls map to flat lists of tensors, in the order of the captured graph's inputs and outputs."""
 
@@ -57,7 +72,32 @@ class Interface:
     out_spec: pytree.TreeSpec
     missing_outputs: tuple[Fixed, ...] = ()  # None among the results
     python_outputs: tuple[str, ...] = ()  # paths of results that are Python numbers
+    state: tuple[State, ...] = ()  # the last of `inputs` and of `outputs`
     guards: tuple[GuardSlot, ...] = ()  # further outputs of a graph, 0-d bool: true where it is not the policy
+
+    def with_state(self, paths: Sequence[tuple[str, torch.Tensor, tuple[int | str, ...]]], keyword: str) -> Interface:
+        """The interface of a policy that takes its state, a tuple, as `keyword` and returns (result, state).
+
+        `paths` are path, first value and shape of each part of the state, in order.
+        """
+        taken = {slot.name for slot in (*self.inputs, *self.outputs)}
+        state: list[State] = []
+        for index, (path, initial, shape) in enumerate(paths):
+            name, dtype = _identifier(path), dtype_name(initial.dtype)
+            given = next(_unique([Slot(name, f"kwargs[{keyword!r}][{index}]", dtype, shape)], taken, "_state"))
+            left = next(_unique([Slot(f"{given.name}_next", f"[1][{index}]", dtype, shape)], taken, "_state"))
+            state.append(State(path, given, left, initial))
+        example = (0,) * len(state)
+        args, kwargs = pytree.tree_unflatten([0] * self.in_spec.num_leaves, self.in_spec)
+        result = pytree.tree_unflatten([0] * self.out_spec.num_leaves, self.out_spec)
+        return replace(
+            self,
+            inputs=(*self.inputs, *(s.input for s in state)),
+            outputs=(*self.outputs, *(s.output for s in state)),
+            in_spec=pytree.tree_structure((args, {**kwargs, keyword: example})),
+            out_spec=pytree.tree_structure((result, example)),
+            state=tuple(state),
+        )
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[torch.Tensor]:
         """The tensors among `args` and `kwargs`. Raises PolicyError if their structure is not the example's."""
@@ -127,6 +167,14 @@ def interface_of(
         missing_outputs=tuple(missing),
         python_outputs=tuple(python),
     )
+
+
+def resize(tensor: torch.Tensor, shape: Sequence[int | str], sizes: Mapping[str, int]) -> torch.Tensor:
+    """The tensor at other `sizes` of the dimensions that `shape` names: cut, or repeated from the start."""
+    for dim, name in enumerate(shape):
+        if isinstance(name, str) and name in sizes and tensor.shape[dim] != sizes[name] and tensor.shape[dim]:
+            tensor = tensor.index_select(dim, torch.arange(sizes[name]) % tensor.shape[dim])
+    return tensor
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
-from graphaudit.capture import Blocker, Capture, EventKind, Observation, capture, observe
+from graphaudit.capture import Blocker, Capture, EventKind, Observation, captured_steps, observe
 from graphaudit.equivalence.certificate import certify
-from graphaudit.equivalence.inputs import collect
+from graphaudit.equivalence.episodes import episodes, through, with_states
+from graphaudit.equivalence.inputs import Sample, collect
 from graphaudit.equivalence.reference import Reference
 from graphaudit.equivalence.verdict import Claim, PathCoverage, Verdict, weakest
 from graphaudit.export.bundle import write_bundle
@@ -21,9 +22,11 @@ from graphaudit.findings import Finding, merge
 from graphaudit.graphs.noise import bound, draws
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
+from graphaudit.interface import GuardSlot
 from graphaudit.paths import walk
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Fingerprint
+from graphaudit.policy.stateful import StateRefused
 from graphaudit.registry import checks
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level
@@ -60,10 +63,22 @@ class Journey:
         say("running the policy")
         self.observation = observe(policy, _user_calls(policy))
         say("capturing")
-        self.capture = _unwritten(self.observation) or capture(policy)
+        self.stepped: Policy | None = None
+        self.capture = _unwritten(self.observation) or self._captured()
         if self.capture.program is not None and _draws(self.capture.program):
             self.observation.changes_with_seed = True
         self._models: dict[int, OnnxModel | Refusal] = {}
+
+    def _captured(self) -> Capture:
+        """The capture of the stepped policy where forward keeps state and that can be captured, else of the policy."""
+        writes = self.observation.of(EventKind.WRITE_BUFFER, EventKind.WRITE_ATTRIBUTE)
+        places = [(e.detail, e.place) for e in writes]
+        try:
+            self.stepped, captured = captured_steps(self.policy, _user_calls(self.policy), places)
+        except StateRefused as refused:
+            place = next((p for path, p in places if path == refused.root), None)
+            return Capture(None, None, [Blocker(refused.reason, place)])
+        return captured
 
     def exported(self, rulebook: Rulebook) -> Subject:
         """The policy as captured, for an audit; with the ONNX model that it becomes, where the target takes one."""
@@ -73,7 +88,7 @@ class Journey:
         opset = rulebook.target.opset
         if opset not in self._models:
             self.say(f"translating to ONNX opset {opset}")
-            self._models[opset] = _translated(self.capture.program, rulebook)
+            self._models[opset] = _translated(self.capture.program.copy().lift_state(), rulebook)
         model = self._models[opset]
         if isinstance(model, Refusal):
             return Subject(self.policy, self.observation, self.capture, rulebook=rulebook, refusal=model)
@@ -90,15 +105,23 @@ class Journey:
             return done
         self.say(f"comparing on {count} inputs")
         samples = collect(self.policy, count, seed)
-        done.reference = Reference(self.policy, samples, program.interface.guards)
+        done.reference = self._reference(samples, program.interface.guards)
+        if self.stepped is not None:
+            done.episodes = episodes(self.policy, samples, program.interface.guards)
         if self.observation.of(*_READS):
             self.say("walking the paths")
-            walked = walk(self.policy, done.reference.samples, seed)
-            done.reference.extend(walked.found)
+            walked = walk(self.policy, done.reference.samples if self.stepped is None else samples, seed)
+            found = walked.found if self.stepped is None else with_states(self.stepped, walked.found, steps=1)
+            done.reference.extend(found)
             done.paths = walked.coverage
         done.reference.replays = not self.capture.shifted
         done.run(program)
         return done
+
+    def _reference(self, samples: list[Sample], guards: Sequence[GuardSlot]) -> Reference:
+        if self.stepped is None:
+            return Reference(self.policy, samples, guards)
+        return Reference(self.stepped, with_states(self.stepped, samples), guards)
 
     def summary(self) -> PolicySummary:
         """The policy in numbers."""
@@ -134,6 +157,7 @@ class Rewriting:
         self._target = rulebook.target
         self.reference: Reference | None = None
         self.paths = PathCoverage()
+        self.episodes: Reference | None = None
         self.findings: list[Finding] = []
         self._rows: list[PassRow] = []
         self._fixes: list[Fix] = []
@@ -199,7 +223,7 @@ class Rewriting:
             output,
             model=self._model,
             policy=self._journey.policy,
-            interface=self._journey.policy.interface,
+            interface=(self._journey.stepped or self._journey.policy).interface,
             reference=self.reference,
             certificate=report.certificate,
             report=report,
@@ -225,7 +249,15 @@ class Rewriting:
             return None
         passed = self._passes(Level.ONNX, model, self._check_model)
         self._model = None if passed.stopped else passed.artifact
+        if self._model is not None and self.episodes is not None:
+            self._check_episodes(self.episodes, self._model)
         return None
+
+    def _check_episodes(self, whole: Reference, model: OnnxModel) -> None:
+        """The user's own module against the model, from its first state on, over several steps."""
+        assert self._journey.stepped is not None
+        run = through(ort.runner(model), self._journey.stepped)
+        self._row("episodes", "onnx", lambda: whole.check("episodes", run, weakest([self._claim, Claim.GIVEN_STATE])))
 
     def _passes(self, level: Level, artifact: Any, check: Callable[[str, Any, Claim], Verdict]) -> PipelineResult[Any]:
         result = self._manager.run(

@@ -12,7 +12,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from graphaudit.errors import PolicyError
-from graphaudit.interface import Slot
+from graphaudit.interface import Slot, resize
 from graphaudit.policy import Policy
 
 _SEEDS_TRIED = 8
@@ -71,7 +71,8 @@ class Call:
         return replace(
             self,
             leaves=tuple(
-                _resize(leaf, next(slots), sizes) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves
+                resize(leaf, next(slots).shape, sizes) if isinstance(leaf, torch.Tensor) else leaf
+                for leaf in self.leaves
             ),
         )
 
@@ -159,10 +160,3 @@ def _varied(call: Call) -> Call:
         return flat[torch.randint(0, max(1, flat.numel()), flat.shape, generator=generator)].reshape(leaf.shape)
 
     return replace(call, leaves=tuple(vary(leaf) for leaf in call.leaves))
-
-
-def _resize(tensor: torch.Tensor, slot: Slot, sizes: Mapping[str, int]) -> torch.Tensor:
-    for dim, name in enumerate(slot.shape):
-        if isinstance(name, str) and name in sizes and tensor.shape[dim] != sizes[name] and tensor.shape[dim]:
-            tensor = tensor.index_select(dim, torch.arange(sizes[name]) % tensor.shape[dim])
-    return tensor

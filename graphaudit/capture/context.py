@@ -13,9 +13,9 @@ import torch._inductor.config
 from torch.distributions import Distribution
 from torch.fx.proxy import TracerBase
 
-from graphaudit.capture.seeds import preserved_generators, seed_generators
 from graphaudit.graphs.places import is_engine
 from graphaudit.graphs.recurrent import whole_recurrent_layers
+from graphaudit.policy.seeds import preserved_generators, seed_generators
 from graphaudit.quiet import quiet
 
 _TRACE_ENTRY = "/torch/export/_trace.py"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -19,11 +20,13 @@ from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
 from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
-from graphaudit.capture.seeds import moved_since
+from graphaudit.capture.state import StateTracer
 from graphaudit.findings import Place
 from graphaudit.graphs.program import Program
 from graphaudit.interface import GuardSlot
 from graphaudit.policy import Policy
+from graphaudit.policy.seeds import moved_since
+from graphaudit.policy.stepping import PREFIX, Stepped
 
 _LOG = logging.getLogger(__name__)
 
@@ -77,7 +80,7 @@ def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
     blockers: list[Blocker] = []
     kept: Capture | None = None
     for front_end in _FRONT_ENDS:
-        if kept is not None and not front_end.predicated:
+        if (kept is not None and not front_end.predicated) or (front_end.strict and isinstance(policy.module, Stepped)):
             continue
         try:
             with decisions_on_sizes() as decisions:
@@ -116,12 +119,17 @@ def _holds_python_values(exported: ExportedProgram) -> bool:
 def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> tuple[ExportedProgram, Session]:
     with tracing(seed), policy.working.fresh() as module:
         if front_end.predicated:
-            with predicated(module, Bounds.parse(policy.loop_bounds)) as session:
+            with predicated(module, Bounds.parse(policy.loop_bounds)) as session, _state_traced(module, session):
                 return _torch_export(module, call, strict=False), session
         session = Session(module)
-        exported = _torch_export(module, call, strict=front_end.strict)
+        with _state_traced(module, None):
+            exported = _torch_export(module, call, strict=front_end.strict)
         session.drew = moved_since(seed)
         return exported, session
+
+
+def _state_traced(module: nn.Module, session: Session | None) -> AbstractContextManager[None]:
+    return module.traced(StateTracer(session)) if isinstance(module, Stepped) else nullcontext()
 
 
 def _torch_export(module: nn.Module, call: Call, *, strict: bool) -> ExportedProgram:
@@ -136,7 +144,8 @@ def _program(policy: Policy, exported: ExportedProgram, guards: Sequence[Guard] 
         GuardSlot(f"guard_{number}", "", "bool", (), guard.condition, guard.error, guard.place)
         for number, guard in enumerate(guards)
     )
-    return with_tensor_outputs(Program(functional, replace(policy.interface, guards=slots)))
+    program = with_tensor_outputs(Program(functional, replace(policy.interface, guards=slots)))
+    return program.hold_state(PREFIX) if isinstance(policy.module, Stepped) else program
 
 
 def _frozen(policy: Policy, call: Call, exported: ExportedProgram, front_end: _FrontEnd) -> list[Frozen]:

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from graphaudit.capture.attributes import AttributeWatch
 from graphaudit.capture.events import Event, EventKind, Observation
 from graphaudit.capture.recorders import (
-    AttributeWatch,
     CallRecorder,
     Conversions,
     Dispatches,
@@ -27,9 +27,9 @@ from graphaudit.capture.recorders import (
     Recording,
     Storages,
 )
-from graphaudit.capture.seeds import preserved_generators, seed_generators
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import clone_tensors
+from graphaudit.policy.seeds import preserved_generators, seed_generators
 
 _SEEDS = 16  # a choice made with probability 0.3 stays unseen in 16 seeds once in 300
 _DRAWS = (EventKind.RANDOM, EventKind.PYTHON_RANDOM, EventKind.NUMPY_RANDOM, EventKind.GENERATOR)

@@ -8,7 +8,7 @@ import inspect
 import random
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphaudit.capture.events import Event, EventKind
-from graphaudit.capture.source import Context, assignments, is_literal_call, locate, span_of
+from graphaudit.capture.source import Context, is_literal_call, locate, span_of
 from graphaudit.findings import Place
 from graphaudit.graphs.places import is_engine, is_library, place_of
 
@@ -277,52 +277,6 @@ class NumpyRandomWatch:
 
     def _states(self) -> list[str]:
         return [repr(b.state) for b in self._bits]
-
-
-class AttributeWatch:
-    """Which plain attributes of a module a call changed: rebinding, and changes inside lists, dicts and sets."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self._before = {id(p): (p, name, self._state(p)) for name, p in module.named_modules()}
-
-    def report(self, recording: Recording) -> None:
-        """Record one event for each attribute that is not what it was, at the lines that assign to it."""
-        for part, prefix, before in self._before.values():
-            after = self._state(part)
-            for name in sorted(before.keys() | after.keys()):
-                if before.get(name) != after.get(name):
-                    detail = f"{prefix}.{name}" if prefix else name
-                    recording.events.append(Event(EventKind.WRITE_ATTRIBUTE, self.use_of(part, name), detail))
-
-    @staticmethod
-    def use_of(part: nn.Module, attribute: str) -> Place | None:
-        """The first line of the class's source that assigns to the attribute (outside __init__), else that uses it."""
-        for cls in type(part).__mro__:
-            module = sys.modules.get(cls.__module__)
-            file = getattr(module, "__file__", None)
-            forward = vars(cls).get("forward")
-            code = getattr(forward, "__code__", None)
-            if file is None or code is None or is_engine(file):
-                continue
-            lines = [n for n in assignments(file, attribute) if n > code.co_firstlineno] or assignments(file, attribute)
-            return Place(file, lines[0] if lines else code.co_firstlineno)
-        return None
-
-    @staticmethod
-    def _state(part: nn.Module) -> Mapping[str, Any]:
-        hidden = ("_parameters", "_buffers", "_modules", "training")
-        names = [n for n in vars(part) if n not in hidden and not n.endswith(("_hooks", "_hooks_with_kwargs"))]
-        return {n: _identity(vars(part)[n]) for n in names}
-
-
-def _identity(value: Any) -> Any:
-    if isinstance(value, dict):
-        return [(k, _identity(v)) for k, v in value.items()]
-    if isinstance(value, list | tuple):
-        return [_identity(v) for v in value]
-    if isinstance(value, bool | int | float | complex | str | bytes | type(None)):
-        return value
-    return id(value)
 
 
 def _bit_generator(value: Any) -> Any:

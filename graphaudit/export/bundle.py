@@ -23,7 +23,7 @@ from graphaudit.equivalence.verdict import Certificate
 from graphaudit.errors import BundleError, OutputError
 from graphaudit.export import manifest as m
 from graphaudit.export.describe import describe_call, describe_inputs, describe_outputs
-from graphaudit.export.golden import choose_golden, golden_arrays
+from graphaudit.export.golden import archive, choose_golden, golden_arrays
 from graphaudit.export.load import installed_version
 from graphaudit.graphs.onnx_files import WEIGHTS_LIMIT, write_model
 from graphaudit.graphs.onnx_model import OnnxModel
@@ -96,6 +96,8 @@ def write_bundle(
         m.REPORT: m.to_json(_stable(report)),
         m.GOLDEN: golden_arrays(interface, model, golden, answers),
     }
+    if interface.state:
+        documents[m.STATE] = archive({s.input.name: s.initial for s in interface.state})
     with _os_errors(place), _replacing(place) as folder:
         files = write_model(model.proto, folder / m.MODEL, weights_limit)
         for name, content in documents.items():

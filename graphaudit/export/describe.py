@@ -41,13 +41,27 @@ def describe_call(policy: Policy, interface: Interface) -> Call:
 
 
 def describe_inputs(interface: Interface, model: OnnxModel) -> list[Input]:
-    """The arguments, with the shapes that the model declares, and the noise."""
+    """The arguments and the state, with the shapes that the model declares, and the noise."""
     shapes = _shapes(model.proto.graph.input)
+    state = {s.input.name for s in interface.state}
     arguments = [
         Input(name=s.name, role="argument", dtype=s.dtype, shape=_known(shapes[s.name], s.shape), path=s.path)
         for s in interface.inputs
+        if s.name not in state
     ]
-    return arguments + [
+    kept = [
+        Input(
+            name=s.input.name,
+            role="state",
+            dtype=s.input.dtype,
+            shape=_known(shapes[s.input.name], s.input.shape),
+            path=s.path,
+            initial=s.input.name,
+            rows=s.rows,
+        )
+        for s in interface.state
+    ]
+    return [*arguments, *kept] + [
         Input(
             name=n.name,
             role="noise",
@@ -63,12 +77,19 @@ def describe_inputs(interface: Interface, model: OnnxModel) -> list[Input]:
 
 
 def describe_outputs(interface: Interface, model: OnnxModel) -> list[Output]:
-    """The results, with the shapes that the model declares, and the guards."""
+    """The results and the state, with the shapes that the model declares, and the guards."""
     shapes = _shapes(model.proto.graph.output)
+    feeds = {s.output.name: s.input.name for s in interface.state}
     results = [
-        Output(name=s.name, role="result", dtype=s.dtype, shape=shapes[s.name], path=s.path) for s in interface.outputs
+        Output(name=s.name, role="result", dtype=s.dtype, shape=shapes[s.name], path=s.path)
+        for s in interface.outputs
+        if s.name not in feeds
     ]
-    return results + [
+    kept = [
+        Output(name=s.output.name, role="state", dtype=s.output.dtype, shape=shapes[s.output.name], feeds=s.input.name)
+        for s in interface.state
+    ]
+    return [*results, *kept] + [
         Output(name=s.name, role="guard", dtype=s.dtype, shape=[], condition=s.condition) for s in model.guards
     ]
 

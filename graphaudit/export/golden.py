@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -41,14 +41,13 @@ class Golden:
 
 
 def choose_golden(reference: Reference, model: OnnxModel, count: int = COUNT) -> list[Golden]:
-    """The example, and samples of each family in turn: the user's own inputs, and inputs drawn by the tool."""
-    families: dict[str, list[int]] = {}
-    for number, sample in enumerate(reference.samples):
-        families.setdefault(sample.family, []).append(number)
-    in_turn = [n for turn in zip_longest(*families.values()) for n in turn if n is not None]
+    """The example, and samples of each family in turn: the user's own inputs, and inputs drawn by the tool.
+
+    Of a policy with state, the steps of its first episode.
+    """
     chosen: list[Golden] = []
     elements = 0
-    for number in sorted(in_turn[:count]):
+    for number in sorted(_in_turn(reference)[:count]):
         inputs, outputs, bounds = reference.answers(number)
         with seeded(number):  # the seed under which the reference ran eager
             noise = draw_noise(model.noise, inputs, model.arguments)
@@ -62,6 +61,15 @@ def choose_golden(reference: Reference, model: OnnxModel, count: int = COUNT) ->
     return chosen
 
 
+def _in_turn(reference: Reference) -> list[int]:
+    if reference.policy.interface.state:
+        return [n for n, sample in enumerate(reference.samples) if not sample.is_far]
+    families: dict[str, list[int]] = {}
+    for number, sample in enumerate(reference.samples):
+        families.setdefault(sample.family, []).append(number)
+    return [n for turn in zip_longest(*families.values()) for n in turn if n is not None]
+
+
 def golden_arrays(
     interface: Interface, model: OnnxModel, samples: Sequence[Golden], answers: Sequence[Sequence[torch.Tensor]]
 ) -> bytes:
@@ -71,26 +79,31 @@ def golden_arrays(
     not within the bound (a tie that eager itself may break otherwise), the tolerance is its distance; where eager is
     not finite and the answer is not the same, the tolerance is infinite. The same samples give the same bytes.
     """
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, torch.Tensor] = {}
     for number, (sample, given) in enumerate(zip(samples, answers, strict=True)):
         names = [s.name for s in interface.inputs] + [n.name for n in model.noise]
         for name, tensor in zip(names, (*sample.inputs, *sample.noise), strict=True):
-            arrays[f"{number}/in/{name}"] = _array(tensor)
+            arrays[f"{number}/in/{name}"] = tensor
         for output, eager, answer, bound in zip(interface.outputs, sample.outputs, given, sample.bounds):
-            arrays[f"{number}/out/{output.name}"] = _array(eager)
+            arrays[f"{number}/out/{output.name}"] = eager
             arrays[f"{number}/tolerance/{output.name}"] = _tolerance(eager, answer, bound)
+    return archive(arrays)
+
+
+def archive(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    """The bytes of an .npz file; the same tensors give the same bytes."""
     stream = io.BytesIO()
     # numpy dates every member 1980-01-01 (zipfile's default for names), so the bytes depend on the arrays alone.
-    np.savez(stream, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the names for options
+    np.savez(stream, **{name: _array(t) for name, t in tensors.items()})  # type: ignore[arg-type]  # names, no options
     return stream.getvalue()
 
 
-def _tolerance(eager: torch.Tensor, answer: torch.Tensor, bound: torch.Tensor) -> Array:
+def _tolerance(eager: torch.Tensor, answer: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
     wanted, given = eager.double(), answer.double()
     distance = (given - wanted).abs()
     same = (given == wanted) | (given.isnan() & wanted.isnan())
     distance = torch.where(same, 0.0, torch.where(distance.isfinite(), distance, torch.inf))
-    return _array(torch.maximum(distance, bound.double().broadcast_to(distance.shape)))
+    return torch.maximum(distance, bound.double().broadcast_to(distance.shape))
 
 
 def _array(tensor: torch.Tensor) -> Array:

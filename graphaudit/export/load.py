@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +15,9 @@ import numpy as np
 
 from graphaudit.errors import BundleError, GuardError
 from graphaudit.export.call import Array, Signature, build_result, check_result
-from graphaudit.export.manifest import GOLDEN, Manifest, read_manifest
+from graphaudit.export.manifest import GOLDEN, STATE, Manifest, read_manifest
 from graphaudit.export.noise import NoiseInputs
+from graphaudit.export.state import CarriedState
 from graphaudit.runtimes.onnxruntime import RuntimeRefused, run_session, session
 
 
@@ -25,14 +27,15 @@ class DeployedPolicy:
     Takes NumPy arrays or torch tensors; returns the policy's own structure, in torch tensors if any argument was one,
     else in NumPy arrays. Raises GuardError for calls outside of what the bundle was made for.
 
-    A policy that samples draws from a stream of its own, which `seed` starts as `torch.manual_seed` starts PyTorch's,
-    and which `state` saves and restores; at first it stands where `manifest.seed` starts it. `noise={name: array}` in a
-    call gives the noise instead, unless the policy itself has a parameter called `noise`.
+    A policy that samples draws from a stream of its own, which `seed` starts as `torch.manual_seed` starts PyTorch's;
+    at first it stands where `manifest.seed` starts it. `noise={name: array}` in a call gives the noise instead, unless
+    the policy itself has a parameter called `noise`. A policy that keeps state between calls has it carried from call
+    to call; `reset` starts an episode. `state` saves and restores both.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, threads: int = 1) -> None:
-        _require_stateless(directory, manifest)
         self._noise = NoiseInputs(manifest.inputs, manifest.seed)
+        self._carried = CarriedState(manifest.inputs, manifest.outputs, _first_state(directory, manifest))
         self.manifest = manifest
         self._call = Signature(manifest.call, manifest.inputs)
         self.__signature__ = self._call.signature
@@ -53,6 +56,7 @@ class DeployedPolicy:
         given = kwargs.pop("noise", None) if self._noise and "noise" not in self.__signature__.parameters else None
         feeds, as_tensors = self._call.feeds(args, kwargs)
         feeds |= self._noise.draw(feeds) if given is None else self._noise.check(given, feeds)
+        feeds |= self._carried.feeds(feeds)
         results = self.run(feeds)
         for output in self.manifest.outputs:
             if output.role == "guard" and results[output.name].any():
@@ -60,6 +64,7 @@ class DeployedPolicy:
                     f"{output.name} is true: {output.condition or 'the model is not the policy here'}",
                     "Handle this input before the policy; the bound of a loop may be raised with --loop-bound.",
                 )
+        self._carried.carry(results)
         return build_result(self.manifest.call.result, results, as_tensors)
 
     def seed(self, seed: int) -> None:
@@ -69,13 +74,27 @@ class DeployedPolicy:
         """
         self._noise.seed(seed)
 
+    def reset(self, rows: Sequence[int] | None = None) -> None:
+        """Start an episode: the state that the policy keeps between calls is what it was before the first call.
+
+        With `rows` only in those rows of the batch. The stream of draws goes on. Raises GuardError.
+        """
+        self._carried.reset(rows)
+
     @property
     def state(self) -> dict[str, Any]:
-        """Where the stream of draws stands, as values that JSON holds; assign it to go on from there."""
-        return self._noise.get_state()
+        """Where the stream of draws stands, as values that JSON holds; assign it to go on from there.
+
+        Of a policy that keeps state between calls, also that: {"values": {name: nested lists}, "generator": stream}.
+        """
+        stream = self._noise.get_state()
+        return {"values": self._carried.get(), "generator": stream} if self._carried else stream
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
+        if self._carried:
+            self._carried.set(state["values"])
+            state = state["generator"]
         self._noise.set_state(state)
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -136,8 +155,8 @@ def verify(directory: str | Path) -> Verification:
     """Run the golden inputs of a bundle here and compare with what the eager module gave then. Raises BundleError."""
     policy = load(directory)
     manifest = policy.manifest
-    golden = _read_golden(Path(directory) / GOLDEN)
-    worst = {o.name: _Compared(True, 0.0, 0.0) for o in manifest.outputs if o.role == "result"}
+    golden = _read_arrays(Path(directory) / GOLDEN)
+    worst = {o.name: _Compared(True, 0.0, 0.0) for o in manifest.outputs if o.role in ("result", "state")}
     samples = sorted({key.partition("/")[0] for key in golden}, key=int)
     for sample in samples:
         try:
@@ -195,14 +214,15 @@ def _check_file(folder: Path, name: str, sha256: str) -> None:
         raise BundleError(f"{path} is not the file that the manifest was made for", "Copy or make the bundle again.")
 
 
-def _require_stateless(directory: Path, manifest: Manifest) -> None:
-    found = {i.role for i in manifest.inputs} | {o.role for o in manifest.outputs}
-    roles = sorted(found - {"argument", "noise", "result", "guard"})
-    if roles:
-        raise BundleError(f"{directory} has {' and '.join(roles)} among its inputs or outputs, which cannot be run yet")
+def _first_state(directory: Path, manifest: Manifest) -> dict[str, Array]:
+    if not any(i.role == "state" for i in manifest.inputs):
+        return {}
+    if STATE not in {file.file for file in manifest.files}:
+        raise BundleError(f"{directory} has state, and its manifest does not list {STATE}", "Make the bundle again.")
+    return _read_arrays(directory / STATE)
 
 
-def _read_golden(path: Path) -> dict[str, Array]:
+def _read_arrays(path: Path) -> dict[str, Array]:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

@@ -57,7 +57,9 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One input of the model. An argument has `path`; noise `distribution`, `parameters` and `draw`; state `initial`.
 
     `shape` holds sizes, or names for the dimensions that may vary. `draw` is the place in the order in which the
-    policy draws, `generator` whose draw it is if not PyTorch's; `initial` is a key of state.npz.
+    policy draws, `generator` whose draw it is if not PyTorch's. `initial` is a key of state.npz, whose array repeats
+    along dimensions that may vary; the `path` of state is its place in the module (`rnn.h`), `rows` the axis on which
+    it has one entry for each row of the batch.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draw: int | None = None
     generator: Foreign | None = None
     initial: str | None = None
+    rows: int | None = None
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,7 +23,7 @@ from torch.utils import _pytree as pytree
 from graphaudit.findings import Place
 from graphaudit.graphs.noise import Distribution, Noise, draw_noise, draws
 from graphaudit.graphs.places import place_in_trace
-from graphaudit.interface import Interface, Slot, dtype_name
+from graphaudit.interface import Interface, Slot, State, dtype_name
 
 _LIFTED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _REMOVABLE = (*_LIFTED, InputKind.CUSTOM_OBJ)
@@ -50,6 +50,49 @@ class Program:
     def outputs(self) -> tuple[Slot, ...]:
         """All outputs of the graph: the results, then the guards."""
         return (*self.interface.outputs, *self.interface.guards)
+
+    @property
+    def held_state(self) -> tuple[State, ...]:
+        """The state that the graph holds as buffers which it writes to, so that it is no input and output yet."""
+        targets = {s.target for s in self.exported.graph_signature.input_specs if s.kind is InputKind.BUFFER}
+        return tuple(s for s in self.interface.state if s.path in targets)
+
+    def hold_state(self, prefix: str) -> Program:
+        """Turn the state among inputs and outputs into buffers that the graph writes to; what else the graph holds
+        loses the `prefix` of its name. Returns self."""
+        self.finish()
+        self._rename(prefix)
+        state, signature = self.interface.state, self.exported.graph_signature
+        inputs = [s for s in signature.input_specs if s.kind is InputKind.USER_INPUT]
+        outputs = [s for s in signature.output_specs if s.kind is OutputKind.USER_OUTPUT]
+        outputs = outputs[: len(outputs) - len(self.interface.guards)]
+        for part, given, left in zip(state, inputs[len(inputs) - len(state) :], outputs[len(outputs) - len(state) :]):
+            given.kind, given.target, given.persistent = InputKind.BUFFER, part.path, True
+            left.kind, left.target = OutputKind.BUFFER_MUTATION, part.path
+            self.exported.state_dict[part.path] = part.initial
+        return self
+
+    def _rename(self, prefix: str) -> None:
+        signature = self.exported.graph_signature
+        for spec in (*signature.input_specs, *signature.output_specs):
+            if spec.target is not None:
+                spec.target = spec.target.removeprefix(prefix)
+        for store in (self.exported.state_dict, self.exported.constants):
+            for name in [n for n in store if n.startswith(prefix)]:
+                store[name.removeprefix(prefix)] = store.pop(name)
+
+    def lift_state(self) -> Program:
+        """Undo `hold_state`. Returns self."""
+        paths = {part.path for part in self.held_state}
+        signature = self.exported.graph_signature
+        for spec in signature.input_specs:
+            if spec.kind is InputKind.BUFFER and spec.target in paths:
+                del self.exported.state_dict[spec.target]
+                spec.kind, spec.target, spec.persistent = InputKind.USER_INPUT, None, None
+        for left in signature.output_specs:
+            if left.kind is OutputKind.BUFFER_MUTATION and left.target in paths:
+                left.kind, left.target = OutputKind.USER_OUTPUT, None
+        return self
 
     @property
     def graph(self) -> fx.Graph:
@@ -171,15 +214,17 @@ class Program:
     def runner(self, dtype: torch.dtype | None = None) -> Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]:
         """A function from flat arguments to flat outputs; `dtype` casts the lifted floating-point tensors.
 
-        Noise is drawn anew in each call, from PyTorch's global CPU generator.
+        State is among the arguments and outputs, whether the graph holds it as buffers or not. Noise is drawn anew in
+        each call, from PyTorch's global CPU generator.
         """
         specs = self.exported.graph_signature.output_specs
         module, flatten = self.exported.graph_module, self._flattener(dtype)
+        state = {part.path for part in self.held_state}
 
         def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
             with torch.no_grad():
                 results = module(*flatten(inputs))
-            kept = [r for s, r in zip(specs, results) if s.kind is OutputKind.USER_OUTPUT]
+            kept = [r for s, r in zip(specs, results) if s.kind is OutputKind.USER_OUTPUT or s.target in state]
             return [torch.as_tensor(r) for r in kept if r is not None]
 
         return run
@@ -200,6 +245,7 @@ class Program:
     def _flattener(self, dtype: torch.dtype | None) -> Callable[[Sequence[torch.Tensor]], list[Any]]:
         """From flat arguments to the values of all placeholders."""
         signature = self.exported.graph_signature
+        held = self.held_state
         lifted = {s.arg.name: self._cast(self._tensor(s), dtype) for s in signature.input_specs if s.kind in _LIFTED}
         examples = {n.name: n.meta.get("val") for n in self.graph.find_nodes(op="placeholder")}
 
@@ -210,9 +256,13 @@ class Program:
             return tensor.contiguous() if dense else tensor
 
         def flatten(inputs: Sequence[torch.Tensor]) -> list[Any]:
-            given = iter([*inputs, *draw_noise(self.noise, inputs, self.interface.inputs)])
+            arguments = inputs[: len(inputs) - len(held)]
+            state = dict(zip((part.path for part in held), inputs[len(arguments) :]))
+            given = iter([*arguments, *draw_noise(self.noise, inputs, self.interface.inputs)])
             return [
-                lifted[s.arg.name]
+                lay_out(s, state[s.target])
+                if s.target in state
+                else lifted[s.arg.name]
                 if s.kind in _LIFTED
                 else _generator(self.exported.constants[s.target])
                 if s.kind is InputKind.CUSTOM_OBJ

@@ -8,6 +8,7 @@ what a call changed is put back, training flags included.
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +19,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from graphaudit.errors import PolicyError
+from graphaudit.policy.usercode import is_users
 
-_CONTAINERS = (list, dict, set)
+_CONTAINERS = (list, dict, set, deque)
 
 
 class Snapshot:
@@ -30,7 +32,7 @@ class Snapshot:
         self._containers: list[tuple[Any, Any]] = []
         self._tensors: list[tuple[torch.Tensor, torch.Tensor, int]] = []
         seen: set[int] = set()
-        for _, attributes in self._dicts:
+        for _, attributes in list(self._dicts):
             for value in attributes.values():
                 self._keep(value, seen)
 
@@ -43,7 +45,7 @@ class Snapshot:
         for container, items in self._containers:
             if not _same_items(container, items):
                 container.clear()
-                container.extend(items) if isinstance(container, list) else container.update(items)
+                container.extend(items) if isinstance(container, list | deque) else container.update(items)
         for index, (tensor, values, version) in enumerate(self._tensors):
             if tensor._version != version:
                 with torch.no_grad():
@@ -69,6 +71,12 @@ class Snapshot:
                     self._keep(item, seen)
         elif isinstance(value, tuple):
             for item in value:
+                if not isinstance(item, nn.Module):
+                    self._keep(item, seen)
+        elif is_users(value) and not isinstance(value, nn.Module | type):
+            attributes = vars(value)
+            self._dicts.append((attributes, dict(attributes)))
+            for item in attributes.values():
                 if not isinstance(item, nn.Module):
                     self._keep(item, seen)
 
@@ -178,4 +186,4 @@ def _same_items(left: Any, right: Any) -> bool:
         return False
     if isinstance(left, dict):
         return all(k in left and left[k] is v for k, v in right.items())
-    return all(a is b for a, b in zip(left, right, strict=True)) if isinstance(left, list) else left == right
+    return all(a is b for a, b in zip(left, right)) if isinstance(left, list | deque) else left == right

@@ -11,12 +11,21 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from graphaudit.errors import GraphAuditError, PolicyError
-from graphaudit.graphs.places import place_of
+from graphaudit.graphs.places import is_engine, place_of
 from graphaudit.text import one_line, shown_path
+
+
+def is_users(value: Any) -> bool:
+    """Whether `value` is an object of a class of the user's, or of a library's above torch."""
+    module = sys.modules.get(type(value).__module__)
+    file = getattr(module, "__file__", None)
+    return hasattr(value, "__dict__") and not isinstance(value, Enum) and file is not None and not is_engine(file)
 
 
 @contextmanager

@@ -40,8 +40,10 @@ def _fx_malformation(before: Program, after: Program) -> str | None:
             return f"the new node {node.name} does not say which source line it stands for"
         if "val" not in node.meta:
             return f"the new node {node.name} has no dtype and shape (meta['val'])"
+    state = {part.path for part in before.interface.state}  # may become an output
     signatures = [
-        [(s.kind, s.target) for s in p.exported.graph_signature.output_specs if s.target] for p in (before, after)
+        [(s.kind, s.target) for s in p.exported.graph_signature.output_specs if s.target and s.target not in state]
+        for p in (before, after)
     ]
     if signatures[0] != signatures[1]:
         return "the buffers that the graph writes to are not the same as before"

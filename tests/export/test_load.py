@@ -182,7 +182,7 @@ def unknown_noise(manifest):
         (no_target, "is damaged: .*target"),
         (odd_class, "is damaged: "),
         (other_output, "names the output 'nowhere'"),
-        (stateful, "has state among its inputs"),
+        (stateful, "does not list state.npz"),
         (unknown_noise, "does not say how .* is drawn"),
     ],
 )

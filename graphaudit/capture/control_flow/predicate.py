@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -63,12 +64,13 @@ def _outermost(module: nn.Module, session: Session) -> Any:
         session.aliases = Aliases()
         with MaskedWrites(session):
             result = forward(*args, **kwargs)
-        return pytree.tree_map(_as_result, result), [guard.fires for guard in session.guards]
+        return pytree.tree_map(as_result, result), [guard.fires for guard in session.guards]
 
+    run.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]  # without the module, which is bound
     return run
 
 
-def _as_result(leaf: Any) -> Any:
+def as_result(leaf: Any) -> Any:
     """A number as the tensor that a result of Python's kind becomes: float32, int64 or bool."""
     if isinstance(leaf, Either):
         raise leaf.refusal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from types import CellType, FunctionType, MethodType
@@ -15,7 +14,7 @@ from torch import nn
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.select import facts_of, negated, resolved, select
-from graphaudit.graphs.places import is_engine
+from graphaudit.policy.usercode import is_users
 
 _MISSING = Undefined("an attribute")
 
@@ -161,19 +160,12 @@ def _reachable(roots: Iterable[Any]) -> Iterator[Any]:
             stack.extend(value.__closure__ or ())
         elif isinstance(value, MethodType):
             stack += [value.__self__, value.__func__]
-        elif isinstance(value, nn.Module) or _is_users(value):
+        elif isinstance(value, nn.Module) or is_users(value):
             table = vars(value)
             attributes = _Attributes(table)
             seen[id(attributes)] = attributes
             yield attributes
             stack.extend(v for k, v in table.items() if not (k.startswith("_") and k.endswith(("_hooks", "_kwargs"))))
-
-
-def _is_users(value: Any) -> bool:
-    """Whether `value` is an object of a class of the user's."""
-    module = sys.modules.get(type(value).__module__)
-    file = getattr(module, "__file__", None)
-    return hasattr(value, "__dict__") and file is not None and not is_engine(file)
 
 
 def closures(*functions: Callable[..., Any] | None) -> list[Any]:

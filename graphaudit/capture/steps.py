@@ -1,0 +1,60 @@
+"""Captures a policy with the state that it keeps between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphaudit.capture.frontend import Capture, capture
+from graphaudit.graphs.program import Program
+from graphaudit.policy import Policy
+from graphaudit.policy.stateful import Calls, Places, stepped
+
+
+def captured_steps(policy: Policy, calls: Calls = (), places: Places = ()) -> tuple[Policy | None, Capture]:
+    """The stepped policy and its capture; None and the capture of the policy itself where it keeps no state that
+    matters, or where its steps cannot be captured.
+
+    `calls` are arguments to try beside the example, `places` lines that write to attributes. Raises StateRefused.
+    """
+    made = stepped(policy, calls, places=places)
+    if made is None:
+        return None, capture(policy)
+    captured = capture(made)
+    if captured.program is not None:
+        idle = _idle(captured.program)
+        if idle:
+            made = stepped(policy, calls, idle, places)
+            captured = capture(made or policy)
+    if captured.program is not None:
+        return made, captured
+    alone = capture(policy)
+    return None, alone if alone.program is not None else captured
+
+
+def _idle(program: Program) -> frozenset[str]:
+    """Paths of the state on which no result depends, of this call or a later one."""
+    written = program.mutated
+    held = {s.target: s.arg.name for s in program.exported.graph_signature.input_specs if s.target in written}
+    needed = _ancestors([n for n in _results(program) if n is not None])
+    live: set[str] = set()
+    while more := {path for path in written if path not in live and held.get(path) in needed}:
+        live |= more
+        needed |= _ancestors([written[path] for path in more])
+    return frozenset(s.path for s in program.interface.state if s.path not in live)
+
+
+def _results(program: Program) -> Sequence[object]:
+    wanted = set(program.exported.graph_signature.user_outputs)
+    return [n for n in program.graph.output_node().args[0] if getattr(n, "name", None) in wanted]  # type: ignore[union-attr]
+
+
+def _ancestors(nodes: Sequence[object]) -> set[str]:
+    seen: set[str] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        name = getattr(node, "name", None)
+        if name is not None and name not in seen:
+            seen.add(name)
+            stack.extend(node.all_input_nodes)  # type: ignore[attr-defined]
+    return seen

@@ -1,0 +1,165 @@
+"""A policy with state as one without: the state comes in as an argument and goes out beside the result.
+
+    forward(obs) that reads and writes self.h   →   forward(obs, graphaudit_state=(h,)) → (result, (h',))
+
+Everything that is known of policies without state then holds for this one: capture, comparison, golden inputs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from graphaudit.policy.state import Layout, contents, fill
+
+KEYWORD = "graphaudit_state"
+PREFIX = "policy."  # of what the user's module holds, in a `Stepped`
+PHASE = "calls_made"  # the number of calls so far, while the state has not yet its final structure
+
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
+
+Values = Mapping[str, torch.Tensor]
+
+
+class StateChanged(Exception):
+    """After a call the state has another structure than it has in the policy's own episodes."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tensor or number of the state. `kind` is None for a tensor, else bool, int or float (0-d, bool, int64,
+    float64). `initial` is what it holds before the first call; dimensions in `shape` that vary have a name."""
+
+    path: str
+    kind: type | None
+    initial: torch.Tensor
+    shape: tuple[int | str, ...]
+
+
+class Tracer(Protocol):
+    """How capture deals with what Python could only do with values. `numbers` are the types of its numbers."""
+
+    numbers: tuple[type, ...]
+
+    def number(self, tensor: torch.Tensor, kind: type) -> Any:
+        """A Python number that is held by a 0-d tensor."""
+
+    def tensor(self, value: Any) -> torch.Tensor | None:
+        """The tensor that holds such a number; None for everything else."""
+
+    def select(self, phase: torch.Tensor, sides: list[Callable[[], Any]]) -> Any:
+        """What the side of that index gives."""
+
+
+class Stepped(nn.Module):
+    """Runs one step of `policy` from a given state. `layouts` are the structures that the state has before the first
+    call, the second, …; the last one stays."""
+
+    def __init__(self, policy: nn.Module, parts: list[Part], layouts: list[Layout]) -> None:
+        super().__init__()
+        self.policy = policy
+        self.parts = {part.path: part for part in parts}
+        self.layouts = layouts
+        self.tracer: Tracer | None = None
+        self.training = policy.training
+        self.__class__ = _with_signature_of(policy.forward)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """(result, state after the call); `graphaudit_state` is the state before it. Raises StateChanged."""
+        state: Values = dict(zip(self.parts, kwargs.pop(KEYWORD)))
+        with self._put_back():
+            if len(self.layouts) == 1:
+                return self._step(0, state, args, kwargs)
+            sides = [lambda i=i: self._step(i, state, args, kwargs) for i in range(len(self.layouts))]  # type: ignore[misc]
+            if self.tracer is not None:
+                return self.tracer.select(state[PHASE], sides)
+            return sides[int(state[PHASE])]()
+
+    @contextmanager
+    def traced(self, tracer: Tracer) -> Iterator[None]:
+        """Let a capture run forward."""
+        self.tracer = tracer
+        try:
+            yield
+        finally:
+            self.tracer = None
+
+    def _step(self, index: int, state: Values, args: Any, kwargs: Any) -> tuple[Any, tuple[torch.Tensor, ...]]:
+        after = min(index + 1, len(self.layouts) - 1)
+        self.layouts[index].install({path: self._taken(path, tensor) for path, tensor in state.items()})
+        result = self.policy(*args, **kwargs)
+        numbers = self.tracer.numbers if self.tracer is not None else ()
+        found = Layout.of(self.policy, set(self.layouts[after].nodes), numbers).leaves()
+        expected = self.layouts[after].leaves()
+        if found.keys() != expected.keys():
+            changed = sorted(found.keys() ^ expected.keys())
+            raise StateChanged(f"the state has another structure after this call: {', '.join(changed)}")
+        new = {p: self._given(p, found[p].value) if p in found else state[p] for p in self.parts if p != PHASE}
+        if PHASE in self.parts:
+            new[PHASE] = torch.full((), after)
+        return result, tuple(new[path] for path in self.parts)
+
+    def _taken(self, path: str, tensor: torch.Tensor) -> Any:
+        kind = self.parts[path].kind
+        if kind is None:
+            return tensor.clone()  # the policy may write to it
+        return self.tracer.number(tensor, kind) if self.tracer is not None else kind(tensor.item())
+
+    def _given(self, path: str, value: Any) -> torch.Tensor:
+        part = self.parts[path]
+        traced = self.tracer.tensor(value) if self.tracer is not None else None
+        if traced is not None:
+            value = traced
+        if isinstance(value, torch.Tensor):
+            tensor = value.detach()
+            return tensor.to(_DTYPES[part.kind]) if part.kind is not None else tensor
+        if part.kind is not None:
+            return torch.full((), part.kind(value), dtype=_DTYPES[part.kind])
+        return torch.full(part.initial.shape, value, dtype=part.initial.dtype)
+
+    @contextmanager
+    def _put_back(self) -> Iterator[None]:
+        """Leave the attributes and containers of the state as they were."""
+        missing = object()
+        tables = [(root.table, root.name) for layout in self.layouts for root, _ in layout.nodes.values()]
+        attributes = [(table, name, table.get(name, missing)) for table, name in tables]
+        containers = [(h.container, contents(h.container)) for layout in self.layouts for h in layout.held()]
+        try:
+            yield
+        finally:
+            for container, (keys, items) in containers:
+                fill(container, keys, items)
+            for table, name, value in attributes:
+                if value is missing:
+                    table.pop(name, None)
+                else:
+                    table[name] = value
+
+
+def _with_signature_of(forward: Callable[..., Any]) -> type[Stepped]:
+    """`Stepped` whose forward names the parameters of the policy's own: torch.export wants dynamic sizes by name."""
+
+    def renamed(self: Stepped, *args: Any, **kwargs: Any) -> Any:
+        return Stepped.forward(self, *args, **kwargs)
+
+    try:
+        own = list(inspect.signature(forward).parameters.values())
+    except ValueError:  # a scripted or native forward
+        return Stepped
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    state = inspect.Parameter(KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    rest = own.pop() if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD else None
+    parameters = [first, *own, state, *([rest] if rest else [])]
+    renamed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return type("Stepped", (Stepped,), {"forward": renamed})
+
+
+def number_dtype(kind: type) -> torch.dtype:
+    """The dtype that holds a Python number of `kind`."""
+    return _DTYPES[kind]
