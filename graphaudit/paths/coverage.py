@@ -15,6 +15,7 @@ from graphaudit.paths.dependence import Dependence
 from graphaudit.paths.functions import Functions
 from graphaudit.paths.recorder import Count, Run
 from graphaudit.paths.sites import Site
+from graphaudit.text import counted
 
 Way = tuple[Any, str]  # a site's number, or the place of a builtin that asks tensors; the outcome
 
@@ -25,6 +26,7 @@ class Coverage:
     """What the runs so far have walked."""
 
     def __init__(self, functions: Functions, bounds: Bounds) -> None:
+        self.missed = 0  # inputs that eager runs on and that could not be followed
         self._functions = functions
         self._bounds = bounds
         self._dependence = Dependence(functions)
@@ -42,7 +44,7 @@ class Coverage:
         self._ways = None
         before = len(self._walked)
         self._walked.update(self.walked_by(run))
-        self._regions |= dict.fromkeys(site for site in run.outcomes if isinstance(site, Region))
+        self._regions |= dict.fromkeys(site for site in run.tensors if isinstance(site, Region))
         for number, counts in run.counts.items():
             if any(count.is_range for count in counts):
                 self._ranges.add(number)
@@ -84,6 +86,7 @@ class Coverage:
         ways = self.ways()
         uncovered = [self._uncovered(*way) for way in ways if way not in self._walked]
         unknown = [f"{Path(p.file).name}:{p.line} decides in code whose source is not followed" for p in self._unknown]
+        unknown += [f"{counted(self.missed, 'input')} could not be followed"] if self.missed else []
         return PathCoverage(
             covered=len(ways) - len(uncovered), total=len(ways), uncovered=uncovered, unknown=sorted(unknown)
         )

@@ -1,8 +1,8 @@
 """Which decisions and loops hang on tensors, and which on Python alone.
 
-A decision hangs on tensors where it asked one, where a value in it was read out of one (in the expression, or in a
-variable that was assigned from such an expression in the same function), or where it came out otherwise on an input
-of the same shape.
+A decision hangs on tensors where it asked one in which the inputs have a part, where a value in it was read out of one
+(in the expression, or in a variable that was assigned from such an expression in the same function), or where it came
+out otherwise on an input of the same shape.
 """
 
 from __future__ import annotations

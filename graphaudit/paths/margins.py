@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from graphaudit.paths.constants import Constants
+
 _CONVERSIONS = ("bool", "item", "int", "float", "index", "tolist", "array", "numpy", "is_nonzero")
 _SHAPES = (
     *("getitem", "view", "reshape", "squeeze", "unsqueeze", "flatten", "expand", "clone", "detach", "contiguous"),
@@ -22,8 +24,9 @@ _SHAPES = (
 class Margins(TorchFunctionMode):
     """Follows comparisons while it is active; tells `converted(name, tensor, result)` what becomes a Python value."""
 
-    def __init__(self, converted: Callable[[str, torch.Tensor, Any], None]) -> None:
+    def __init__(self, converted: Callable[[str, torch.Tensor, Any], None], constants: Constants) -> None:
         super().__init__()
+        self._constants = constants
         self.calls = 0  # of torch, so far
         self._converted = converted
         self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the tensor is held, so that its id stays its
@@ -41,7 +44,9 @@ class Margins(TorchFunctionMode):
         kwargs = kwargs or {}
         self.calls += 1
         result = func(*args, **kwargs)
-        name = getattr(func, "__name__", "").strip("_")
+        name = getattr(func, "__name__", "")
+        self._constants.follow(name, args, kwargs, result)
+        name = name.strip("_")
         if name in _CONVERSIONS and args and isinstance(args[0], torch.Tensor):
             self._converted(name, args[0], result)
         elif isinstance(result, torch.Tensor) and result.dtype is torch.bool:
@@ -95,8 +100,13 @@ def difference(symbol: str, left: Any, right: Any) -> Any:
     return abs(left - right) if symbol == "ne" else -abs(left - right)
 
 
+def number(value: Any) -> Any:
+    """A truth as 0 or 1, which can be subtracted."""
+    return int(value) if isinstance(value, bool) else value
+
+
 def _compare(symbol: str, left: Any, right: Any) -> torch.Tensor:
-    one, other = (v.double() if isinstance(v, torch.Tensor) else v for v in (left, right))
+    one, other = (v.double() if isinstance(v, torch.Tensor) else number(v) for v in (left, right))
     made: torch.Tensor = difference(symbol, one, other)
     return made
 

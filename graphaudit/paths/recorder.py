@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ from graphaudit.capture.source import Span as Region
 from graphaudit.capture.source import locate, span_of
 from graphaudit.findings import Place
 from graphaudit.graphs.places import is_engine, place_of
+from graphaudit.paths.constants import Constants
 from graphaudit.paths.functions import Functions
-from graphaudit.paths.margins import Margins, difference
+from graphaudit.paths.margins import Margins, difference, number
 
 _KEPT = 64  # outcomes of one decision, and entries of one loop, in one run
 _MOST = 4096  # passes of one loop
@@ -94,7 +96,8 @@ class Recorder:
         self.functions = Functions(self)
         self.run = Run()
         self.named: set[float] = set()  # numbers that something was compared with, in any run
-        self._margins = Margins(self._converted)
+        self.constants = Constants(lambda value: isinstance(value, int | float) and value in self._numbers)
+        self._margins = Margins(self._converted, self.constants)
         self._operands: dict[int, tuple[str, Any, Any]] = {}
         self._numbers: dict[float, torch.Tensor] = {}
         self._expected = False
@@ -103,7 +106,7 @@ class Recorder:
     def start(self) -> Margins:
         """Begin a new run; the function mode has to be active for as long as it lasts."""
         self.run = Run()
-        self._margins = Margins(self._converted)
+        self._margins = Margins(self._converted, self.constants)
         self._operands.clear()
         self._numbers.clear()
         self._expected = False
@@ -131,8 +134,11 @@ class Recorder:
     def compared(self, site: int, symbol: str, left: Any, right: Any) -> Any:
         """`left symbol right`."""
         self._operands[site] = (symbol, left, right)
-        self.named.update(v for v in (left, right) if isinstance(v, int | float) and not isinstance(v, bool))
+        self.named.update(v for v in (left, right) if type(v) in (int, float) and self._is_named(v))
         return getattr(operator, symbol)(left, right)
+
+    def _is_named(self, value: float) -> bool:
+        return value not in self._numbers and math.isfinite(value)
 
     def decide(self, site: int, value: Any) -> bool:
         """`bool(value)`, where Python decides by it."""
@@ -198,7 +204,7 @@ class Recorder:
     def _sources(self, *values: Any) -> list[Any]:
         """Numbers, or the tensors (float64) that they were read out of."""
         found = (self._numbers.get(v) for v in values)
-        return [v if tensor is None else tensor.double() for v, tensor in zip(values, found)]
+        return [number(v) if tensor is None else tensor.double() for v, tensor in zip(values, found)]
 
     def _limit(self, site: int, items: range) -> None:
         """Whether a loop over a range with a tensor's value for its end runs once, and more than once."""
@@ -241,6 +247,9 @@ class Recorder:
         self._add(site, Outcome(truth, (left, right) if numbers else (truth,), margin))
 
     def _keep(self, site: Key, value: Any, truth: bool) -> None:
+        if self.constants.holds(value):
+            self._add(site, Outcome(truth, (truth,), None))
+            return
         self.run.tensors.add(site)
         margin = self._margins.of(value) if isinstance(value, torch.Tensor) else None
         self._add(site, Outcome(truth, (truth,), margin.reshape(()) if margin is not None else None))
@@ -252,7 +261,9 @@ class Recorder:
 
     def _converted(self, name: str, tensor: torch.Tensor, result: Any) -> None:
         """A tensor became a Python value. Where no probe asked for it, the place is looked up."""
-        if isinstance(result, int | float) and name != "bool":
+        if self.constants.holds(tensor):
+            return
+        if type(result) in (int, float) and name != "bool":
             self._numbers[result] = tensor.reshape(())
         if self._expected and name == "bool":
             return

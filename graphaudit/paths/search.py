@@ -100,6 +100,8 @@ class _Search:
                 run = walker.run(sample, number)
                 if run is not None:
                     self._keep(sample, run)
+                else:
+                    self.coverage.missed += 1
         self._limit = walker.work + work
 
     def run(self) -> None:

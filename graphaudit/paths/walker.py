@@ -34,6 +34,7 @@ class Walker:
         margins = self.recorder.start()
 
         def prepare(module: nn.Module) -> None:
+            self.recorder.constants.start(module)
             self.recorder.install(module)
             if gradients:
                 self._derive(module)

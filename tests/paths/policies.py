@@ -119,3 +119,18 @@ class Static(nn.Module):
         while x.dim() < 3:
             x = x.unsqueeze(0)
         return x
+
+
+class Weights(nn.Module):
+    """Decisions on weights, on what is computed from weights, and on a buffer that an input was written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((4,), 2.0))
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.scale.sum() > 100 or float((self.scale * torch.ones(4)).max()) > 5:
+            return x
+        self.seen[:] = x[0]
+        return x * self.scale if self.seen.sum() > 9 else x

@@ -24,6 +24,7 @@ from tests.paths.policies import (
     Steps,
     SumAbove,
     Unreachable,
+    Weights,
     near_zero,
     walked,
 )
@@ -86,6 +87,11 @@ def test_a_way_that_is_not_found_is_said_with_its_line() -> None:
 def test_what_python_decides_alone_is_no_path() -> None:
     _, found = walked(Static())
     assert found.coverage.total == 0 and not found.found
+
+
+def test_what_weights_decide_alone_is_no_path() -> None:
+    _, found = walked(Weights(), inputs=near_zero)
+    assert (found.coverage.covered, found.coverage.total) == (2, 2), said(found)
 
 
 def test_found_inputs_have_a_family_of_their_own_and_are_the_same_again() -> None:
@@ -180,7 +186,8 @@ class Inner(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         ok = bool((x > -70).all())
-        return x if ok else x * 0.5
+        same = (x > 90).any().item() == (x[0, 0] > 90).item()
+        return x if ok and same else x * 0.5
 
 
 @torch.no_grad()
