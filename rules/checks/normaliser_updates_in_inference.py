@@ -3,7 +3,8 @@
 ## What it does
 
 Reports writes to running statistics (a buffer of a mean and variance pair, or their count) during `forward` in eval
-mode.
+mode, and, for a policy that is handed over in train mode, those that only train mode makes: a bundle has the statistics
+frozen.
 
 ## Why it matters
 
@@ -43,11 +44,12 @@ from typing import TYPE_CHECKING
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
 from graphaudit.rules.checks._events import events
-from graphaudit.rules.checks._modules import normalisers
+from graphaudit.rules.checks._modules import named_modules, normalisers
 from graphaudit.rules.checks._state import state_severity
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
+    from graphaudit.policy import Policy
 
 
 class NormaliserUpdatesInInference(Check):
@@ -65,3 +67,38 @@ class NormaliserUpdatesInInference(Check):
                 severity = state_severity(subject, event)
                 message = f"the statistic {name} changes while the policy acts"
                 yield self.finding(message, place=event.place, severity=severity)
+        acting = {event.detail for event in events(subject, "write-buffer")}
+        for name in _updated_in_training(subject.policy, holders):
+            if name in acting:
+                continue
+            message = f"train mode would update the statistic {name}; the deployed policy has it frozen"
+            yield self.finding(message, node=name, severity=Severity.WARNING)
+
+
+def _updated_in_training(policy: Policy | None, holders: set[str]) -> list[str]:
+    """The statistics that a call changes in the mode in which the policy was handed over, batch norm's apart."""
+    if policy is None or not any(module.training for path, module in named_modules(policy) if path in holders):
+        return []
+    import torch
+    from torch.nn.modules.batchnorm import _NormBase
+
+    from graphaudit.policy.isolation import clone_tensors, private_copy
+    from graphaudit.policy.seeds import preserved_generators
+
+    copied = private_copy(policy.module)
+    if not copied.is_copy:
+        return []
+    own = [(p, m) for p, m in copied.module.named_modules() if (p or "the policy") in holders]
+    kept = {
+        f"{path}.{name}" if path else name: (buffer, buffer.clone())
+        for path, module in own
+        if module.training and not isinstance(module, _NormBase)
+        for name, buffer in module.named_buffers(recurse=False)
+    }
+    try:
+        with preserved_generators(), torch.no_grad():
+            copied.module(*clone_tensors(tuple(policy.example_args)), **clone_tensors(dict(policy.example_kwargs)))
+    except Exception:  # the user's forward need not run in train mode (batch norm on one row)
+        return []
+    now = dict(copied.module.named_buffers())
+    return [name for name, (_, before) in kept.items() if not torch.equal(now[name], before)]

@@ -160,6 +160,19 @@ def test_a_normaliser_that_learns_while_it_acts() -> None:
     assert said(audited(Integrator(), OBS), name) == []
 
 
+class Gated(Updating):
+    def forward(self, obs):
+        return Updating.forward(self, obs) if self.training else Normaliser.forward(self, obs)
+
+
+def test_a_normaliser_that_learns_in_train_mode_alone_is_frozen() -> None:
+    name = "normaliser-updates-in-inference"
+    (found,) = findings(audited(Gated(0.1, 2.0).train(), OBS, capturing=False), name)
+    assert (found.severity, found.node) == ("warning", "obs_mean") and "frozen" in found.message
+    assert said(audited(Gated(0.1, 2.0).eval(), OBS, capturing=False), name) == []
+    assert said(audited(nn.BatchNorm1d(4).train(), (torch.ones(3, 4),), capturing=False), name) == []
+
+
 def test_modes() -> None:
     names = ("module-in-train-mode", "batchnorm-batch-statistics", "buffer-mutation")
     net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
