@@ -94,4 +94,5 @@ class Subject:
         from graphaudit.graphs.onnx_model import OnnxModel
         from graphaudit.graphs.onnx_view import view_model
 
-        return view_model(OnnxModel(inline_local_functions(self.model.proto), self.model.places))
+        inlined = inline_local_functions(self.model.proto, convert_version=True)  # a function has opsets of its own
+        return view_model(OnnxModel(inlined, self.model.places))

@@ -14,12 +14,15 @@ from graphaudit.graphs.onnx_files import WEIGHTS_LIMIT, weight_bytes
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.text import one_line, shown_path, suggestion
 
+_STRANGE = "not.in.the.standard"
+
 
 def load_onnx(path: str | Path) -> OnnxModel:
     """The model, with external data read only from below its own folder.
 
-    Raises ModelError if it is missing, empty, truncated, cyclic, out of order, invalid, of a later IR version, or if it
-    points to data outside its folder.
+    Operators that the standard does not have, as vendors put them into its domain, are no fault of the file: targets
+    say what they think of them. Raises ModelError if it is missing, empty, truncated, cyclic, out of order, invalid, of
+    a later IR version, or if it points to data outside its folder.
     """
     file = Path(path)
     model = _parse(file)
@@ -32,10 +35,41 @@ def load_onnx(path: str | Path) -> OnnxModel:
         if any(uses_external_data(t) for t in _tensors(model)):
             load_external_data_for_model(model, str(file.resolve().parent))
         if weight_bytes(model) <= WEIGHTS_LIMIT:  # the checker serialises the model, which protobuf refuses above 2 GiB
-            onnx.checker.check_model(model)
+            onnx.checker.check_model(_without_strangers(model))
     except (onnx.checker.ValidationError, OSError, ValueError, RuntimeError) as error:
         raise _damaged(file, one_line(str(error))) from error
     return OnnxModel.from_proto(model, str(path))
+
+
+def _without_strangers(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model for the checker: operators that ai.onnx does not have at its opset are in a domain of their own."""
+    opset = next((i.version for i in model.opset_import if i.domain in ("", "ai.onnx")), None)
+    if opset is None or all(_is_standard(node, opset) for node in _graph_nodes(model.graph)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.opset_import.add(domain=_STRANGE, version=1)
+    for node in _graph_nodes(copy.graph):
+        if not _is_standard(node, opset):
+            node.domain = _STRANGE
+    return copy
+
+
+def _is_standard(node: onnx.NodeProto, opset: int) -> bool:
+    """False for an operator of ai.onnx that is not there at the opset, not yet or no more."""
+    if node.domain not in ("", "ai.onnx"):
+        return True
+    if not onnx.defs.has(node.op_type, max_inclusive_version=opset, domain=""):
+        return False
+    return not onnx.defs.get_schema(node.op_type, max_inclusive_version=opset, domain="").deprecated
+
+
+def _graph_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                yield from _graph_nodes(inner)
 
 
 def _parse(file: Path) -> onnx.ModelProto:

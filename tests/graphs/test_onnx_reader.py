@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import graphaudit
 from graphaudit.errors import ModelError
 from graphaudit.graphs.onnx_reader import load_onnx
 
@@ -135,5 +136,17 @@ def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in message
 
 
-def test_unknown_operators_of_the_standard_are_named(tmp_path: Path) -> None:
-    assert "Nonsense" in refusal(saved(model([helper.make_node("Nonsense", ["x"], ["y"])]), tmp_path))
+@pytest.mark.parametrize("op", ["AscendQuant", "Gelu", "Upsample"])  # a vendor's; from opset 20 on; until opset 9
+def test_operators_that_the_standard_does_not_have_are_left_to_the_targets(tmp_path: Path, op: str) -> None:
+    strange = model([helper.make_node(op, ["x"], ["h"]), helper.make_node("Relu", ["h"], ["y"])])
+    read = load_onnx(saved(strange, tmp_path))
+    assert [n.domain for n in read.proto.graph.node] == ["", ""]
+    report = graphaudit.audit(read, target=["onnx", "onnxruntime", "ascend-910b"])
+    answers = next(row.answers for row in report.operators if row.op == op)
+    assert answers["onnx"] == answers["onnxruntime"] == "unsupported"
+    assert (answers["ascend-910b"] == "unsupported") == (op != "AscendQuant")
+
+
+def test_the_other_nodes_are_checked_all_the_same(tmp_path: Path) -> None:
+    odd = helper.make_node("Odd", ["x"], ["h"])
+    assert "axis" in refusal(saved(model([odd, helper.make_node("Concat", ["h"], ["y"])]), tmp_path))

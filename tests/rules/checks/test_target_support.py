@@ -126,6 +126,12 @@ def test_local_functions_are_named_where_they_are_not_read_and_their_bodies_judg
     assert [f.name for f in found(broken, "onnxruntime")] == ["unsupported-op"]
 
 
+def test_a_function_of_another_opset_is_judged_by_its_body() -> None:
+    older = parsed((FUNCTION % "Relu").replace('"" : 18', '"" : 17'))
+    assert older.proto.functions[0].opset_import[0].version == 17
+    assert found(older, "onnxruntime") == []
+
+
 def test_an_unknown_domain_is_a_warning() -> None:
     model = parsed("g (float[3] x) => (float[3] y) { y = mine.Fused(x) }")
     for target in ("onnx", "onnxruntime", "ascend-310p"):
