@@ -89,6 +89,8 @@ def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
             program = _program(policy, exported, guards)
         except (Exception, Refused) as error:  # torch.export raises what it likes, the user's own exceptions included
             blockers.append(blocker_of(error))
+            if blockers[-1].kind == "caught-error":
+                kept = None  # what it would go on with in a handler is not in that graph
             _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
             continue
         conditions = [guard.condition for guard in guards]

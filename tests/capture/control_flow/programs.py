@@ -14,29 +14,9 @@ from hypothesis import strategies as st
 VALUES = [torch.tensor(v) for v in itertools.product((-1.3, 0.2, 0.9), repeat=3)]
 HEADER = """import math
 import torch
-from torch import nn
+from tests.capture.control_flow.programs import Stepping, clipped, largest
 
-def clipped(v, limit=1.5):
-    if v.abs().max() > limit:
-        return v * 0.5
-    return v
-
-def largest(v):
-    best, at = v[0], 0
-    for j in range(1, 3):
-        if v[j] > best:
-            best, at = v[j], j
-    return best, at
-
-class Random(nn.Module):
-    def step(self, v):
-        if v.sum() > 0.3:
-            self.h = self.h + 0.25
-            return v - 0.5
-        elif self.h[0] > 1:
-            return v * self.h
-        return v + 0.1
-
+class Random(Stepping):
     def forward(self, x):
         self.h = x * 0.5
         a, b, c = x.clone(), x * 2, torch.zeros(3)
@@ -95,6 +75,34 @@ CONDITIONS = (
         "name is not None and name > 0.4",
     ),
 )
+
+
+def clipped(v: torch.Tensor, limit: float = 1.5) -> torch.Tensor:
+    if v.abs().max() > limit:
+        return v * 0.5
+    return v
+
+
+def largest(v: torch.Tensor) -> tuple[torch.Tensor, int]:
+    best, at = v[0], 0
+    for j in range(1, 3):
+        if v[j] > best:
+            best, at = v[j], j
+    return best, at
+
+
+class Stepping(torch.nn.Module):
+    """Has a method that reads and writes an attribute."""
+
+    h: torch.Tensor
+
+    def step(self, v: torch.Tensor) -> torch.Tensor:
+        if v.sum() > 0.3:
+            self.h = self.h + 0.25
+            return v - 0.5
+        if self.h[0] > 1:
+            return v * self.h
+        return v + 0.1
 
 
 def statements(depth: int, in_loop: bool) -> st.SearchStrategy[list[str]]:

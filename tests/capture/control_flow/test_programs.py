@@ -31,9 +31,9 @@ def eager(module: torch.nn.Module, x: torch.Tensor) -> torch.Tensor | None:
 
 
 def inputs_of(module: torch.nn.Module) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
-    """Three inputs and eager's results, which differ where those of the program do: other results, other paths."""
+    """Two inputs and eager's results, which differ where those of the program do: other results, other paths."""
     results = [(x, eager(module, x)) for x in VALUES]
-    return sorted(results, key=lambda r: math.inf if r[1] is None else float(r[1].double().sum()))[::13]
+    return sorted(results, key=lambda r: math.inf if r[1] is None else float(r[1].double().sum()))[6::14]
 
 
 def assert_masks_equal_eager(lines: list[str]) -> None:
@@ -75,7 +75,7 @@ def test_twenty_thousand_random_programs_equal_their_masks() -> None:
     run_programs(20_000)
 
 
-@settings(QUICK, max_examples=25)
+@settings(QUICK, max_examples=12)
 @given(statements(2, False))
 def test_a_random_program_is_captured_exactly_or_refused(lines: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
