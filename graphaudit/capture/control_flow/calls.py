@@ -12,10 +12,12 @@ from typing import Any
 import torch
 from torch import nn
 from torch._higher_order_ops.while_loop import while_loop
+from torch.utils import _pytree as pytree
 
 from graphaudit.capture.control_flow import loops
 from graphaudit.capture.control_flow.alternatives import Either, holds_either, lifted
 from graphaudit.capture.control_flow.branches import condition, predicate
+from graphaudit.capture.control_flow.carried import Carried, Dependent
 from graphaudit.capture.control_flow.classes import adopt
 from graphaudit.capture.control_flow.scopes import is_transpiled
 from graphaudit.capture.control_flow.session import current
@@ -43,6 +45,8 @@ def converted_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     del scope
     kwargs = kwargs or {}
     function = _own(function)
+    if _reads_carried(args, kwargs) and function not in _REDUCING:
+        raise Dependent
     if isinstance(function, functools.partial):
         return converted_call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
     if isinstance(function, Choice):
@@ -114,3 +118,10 @@ def convert(function: Any) -> Any:
         return function
     session.globals[id(function.__globals__)] = function.__globals__
     return made
+
+
+_REDUCING = (max, min, torch.add, torch.maximum, torch.minimum)
+
+
+def _reads_carried(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    return current().each is not None and any(isinstance(v, Carried) for v in pytree.tree_leaves((args, dict(kwargs))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -10,12 +12,15 @@ from typing import Any
 import torch
 
 from graphaudit.capture.control_flow.branches import condition, decides_on_data, predicate
+from graphaudit.capture.control_flow.carried import Dependent
 from graphaudit.capture.control_flow.entries import Maybe
 from graphaudit.capture.control_flow.numbers import Number, as_int, high_of
 from graphaudit.capture.control_flow.refusal import Refused, user_place
+from graphaudit.capture.control_flow.rows import LOOP
 from graphaudit.capture.control_flow.select import facts_of, negated
 from graphaudit.capture.control_flow.session import Guard, current
-from graphaudit.capture.control_flow.sizes import is_size
+from graphaudit.capture.control_flow.sizes import is_size, limits
+from graphaudit.capture.control_flow.varying import Varying, all_at_once
 from graphaudit.capture.control_flow.world import World, closures
 
 _TRIED = 128  # masked passes of a `while` without a bound, in the hope that Python ends it
@@ -71,8 +76,15 @@ def for_stmt(
 ) -> None:
     """`for item in iterated: body(item)`, ended by `extra_test` (a `break` or `return` before)."""
     del names, options
+    source = Varying.of(iterated)
+    if source is not None and extra_test is None:
+        try:
+            all_at_once(source, body, get_state, set_state)
+            return
+        except Dependent:
+            pass  # one after the other, then
     with Passes(body, extra_test, get_state, set_state) as passes:
-        for running, item in _items(iterated):
+        for running, item in _items(iterated) if source is None else _in_order(source):
             for test in (running, extra_test):
                 going = True if test is None else test()
                 if decides_on_data(going):
@@ -141,13 +153,28 @@ def _items(iterated: Any) -> Iterator[tuple[Callable[[], Any] | None, Any]]:
     if isinstance(iterated, torch.Tensor):
         if iterated.dim() == 0:
             raise TypeError("iteration over a 0-d tensor")
-        if not isinstance(iterated.shape[0], int):
-            raise Refused("this loop runs over a dimension whose size varies", "loop-over-dynamic-dim")
         iterated = iterated.unbind(0)
     if isinstance(iterated, Number):
         raise TypeError(f"'{iterated.kind.__name__}' object is not iterable")
     for item in iterated:
         yield None, item
+
+
+def _in_order(source: Varying) -> Iterator[tuple[Callable[[], Any] | None, Any]]:
+    """(whether this pass runs, its item) for passes that depend on one another, up to the bound, then a guard."""
+    most = limits(source.count)[1]
+    bound = most if most is not None else current().bounds.at(user_place())
+    if bound is None:
+        raise Refused("passes of this loop depend on one another, and nothing bounds how many there are", LOOP)
+    for number in range(bound):
+        runs = functools.partial(operator.lt, number, source.count)
+        yield runs, source.at(Number.of_size(torch.sym_min(number, source.count - 1)) if number else _first())
+    if most is None:
+        _guard(condition(bound < source.count), bound)
+
+
+def _first() -> Number:
+    return Number(torch.scalar_tensor(0, dtype=torch.int64), int, 0, 0)
 
 
 class DataRange:

@@ -19,7 +19,10 @@ from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.calls import convert
 from graphaudit.capture.control_flow.classes import adopt, release
 from graphaudit.capture.control_flow.entries import Maybe, refusal
+from graphaudit.capture.control_flow.grown import Appended
 from graphaudit.capture.control_flow.numbers import Number
+from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.rows import LOOP, AllPasses
 from graphaudit.capture.control_flow.session import Session
 from graphaudit.capture.control_flow.writes import MaskedWrites
 
@@ -62,7 +65,8 @@ def _outermost(module: nn.Module, session: Session) -> Any:
         session.held.clear()
         session.shifted.clear()
         session.aliases = Aliases()
-        with MaskedWrites(session):
+        session.each = None
+        with AllPasses(), MaskedWrites(session):
             result = forward(*args, **kwargs)
         return pytree.tree_map(as_result, result), [guard.fires for guard in session.guards]
 
@@ -72,6 +76,8 @@ def _outermost(module: nn.Module, session: Session) -> Any:
 
 def as_result(leaf: Any) -> Any:
     """A number as the tensor that a result of Python's kind becomes: float32, int64 or bool."""
+    if isinstance(leaf, Appended):
+        raise Refused("a list that grew over a dimension that varies is returned", LOOP)
     if isinstance(leaf, Either):
         raise leaf.refusal
     if isinstance(leaf, Maybe):

@@ -56,10 +56,14 @@ def resolved(value: Any, facts: dict[int, bool]) -> Any:
 
 def select(condition: Number, taken: Any, other: Any) -> Any:
     """`taken` where `condition` holds, else `other`. Raises Refused where no single value of a graph can be either."""
+    from graphaudit.capture.control_flow.carried import Carried, selected
+
     if taken is other or isinstance(other, Undefined | UndefinedReturnValue):
         return taken
     if isinstance(taken, Undefined | UndefinedReturnValue):
         return other  # reading it where it is not defined would raise in Python
+    if isinstance(taken, Carried) or isinstance(other, Carried):
+        return selected(condition, taken, other)
     if isinstance(taken, Either) or isinstance(other, Either) or (taken is None) != (other is None):
         return _either(condition, taken, other)
     if isinstance(taken, Text) or isinstance(other, Text):

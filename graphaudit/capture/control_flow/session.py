@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 import torch
 from torch import nn
@@ -58,6 +59,8 @@ class Session:
     attempts: int = 0  # how many `try` are around that would catch what data raises
     left_alone: dict[CodeType, tuple[str, int]] = field(default_factory=dict)  # not transpiled: reason, line
     adopted: dict[type, list[tuple[str, object]]] = field(default_factory=dict)  # classes, with what was their own
+    each: Any = None  # the run of a body for all passes (varying.AllAtOnce) that is going on
+    writes: int = 0  # in-place writes to tensors so far
     globals: dict[int, Mapping[str, object]] = field(default_factory=dict)  # of the user's files, by id
     drew: bool = False  # from Python's or NumPy's generator, while torch traced: the graph holds those numbers
     shifted: list[Place] = field(default_factory=list)  # where the policy draws on one path only

@@ -15,8 +15,10 @@ from graphaudit.capture.control_flow.branches import not_, predicate
 from graphaudit.capture.control_flow.comparisons import contained
 from graphaudit.capture.control_flow.conversions import has_number
 from graphaudit.capture.control_flow.errors import raises
+from graphaudit.capture.control_flow.grown import Appended
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.capture.control_flow.rows import LOOP
 from graphaudit.capture.control_flow.select import select, where
 from graphaudit.capture.control_flow.session import current
 from graphaudit.capture.control_flow.sizes import depends_on_data, is_size
@@ -37,6 +39,11 @@ class Choice:
 
 def get_item(target: Any, key: Any) -> Any:
     """`target[key]`."""
+    each = current().each
+    if each is not None and each.owns(target, key):
+        return each.item(target, key)
+    if isinstance(target, list) and any(isinstance(item, Appended) for item in target):
+        return _appended_item(target, key)
     if holds_either((target, key)):
         return lifted(get_item, (target, key), {})
     if entries.is_open(target):
@@ -83,6 +90,10 @@ def get_or(target: Mapping[Any, Any], key: Any, default: Any = None) -> Any:
 
 def set_item(target: Any, key: Any, value: Any) -> None:
     """`target[key] = value`."""
+    each = current().each
+    if each is not None and each.owns(target, key):
+        each.write(target, key, value)
+        return
     if isinstance(target, torch.Tensor) and isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key):
         key = Number.of(key)
     if isinstance(target, torch.Tensor):
@@ -108,6 +119,14 @@ def aug_item(target: Any, key: Any, operate: Callable[[Any], Any], in_place: Cal
         set_item(target, key, operate(get_item(target, key)))
     else:
         target[key] = in_place(target[key], operate.__defaults__[0])  # type: ignore[index]
+
+
+def _appended_item(target: list[Any], key: Any) -> Any:
+    """The first or last item of a list that grew over a dimension that varies."""
+    at = target[key] if key in (0, -1) else None
+    if not isinstance(at, Appended):
+        raise Refused("of a list that grew over a dimension that varies, only the first and last item are known", LOOP)
+    return at.tensor()[key]
 
 
 def _perhaps_outside(target: torch.Tensor, key: Any) -> Any:

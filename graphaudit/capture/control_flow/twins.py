@@ -20,6 +20,7 @@ from graphaudit.capture.control_flow import (
     reductions,
     tables,
     texts,
+    varying,
 )
 from graphaudit.capture.control_flow.numbers import Number
 
@@ -69,6 +70,9 @@ def twin_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         found = _of_method(function.__name__, owner, args)
         if found is not None:
             return found
+    over_varying = varying.twin_of(function, args)
+    if over_varying is not None:
+        return over_varying
     if function in _OF_SEQUENCES:
         return _OF_SEQUENCES[function]
     if any(entries.is_open(a) for a in args) and isinstance(function, type | BuiltinFunctionType):

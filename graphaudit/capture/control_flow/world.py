@@ -43,6 +43,11 @@ class World:
             if not _is_same(_items(container), items):
                 _fill(container, items)
 
+    def changed(self) -> list[tuple[Any, Any, Any]]:
+        """The containers that are not as they were: container, what it held, what it holds now."""
+        now = ((container, items, _items(container)) for container, items in self._kept.values())
+        return [(container, was, held) for container, was, held in now if not _is_same(held, was)]
+
     def assume(self, facts: dict[int, bool]) -> None:
         """Put the truth that is known in a region in place of the conditions (by id) that variables hold."""
         for container, items in self._kept.values():

@@ -44,7 +44,10 @@ class MaskedWrites(TorchFunctionMode):
         if name in _ASKING:
             refuse_if_left_alone(self._session.left_alone)
         written = _written(name, args, kwargs)
+        if self._session.each is not None:
+            self._session.each.note(func, written, (args, kwargs))
         if written is not None:
+            self._session.writes += 1
             self._session.aliases.check_write(written, self._session.roots())
         if mask is None:
             result = func(*args, **kwargs)
