@@ -11,6 +11,7 @@ from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
 from graphaudit.capture import Blocker, Capture, EventKind, Observation, captured_steps, observe
+from graphaudit.capture.arguments import with_tensors_for_numbers
 from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.episodes import episodes, through, with_states
 from graphaudit.equivalence.inputs import Sample, collect
@@ -57,7 +58,7 @@ class Journey:
     """One policy on its way: observed and captured once, for whichever targets follow."""
 
     def __init__(self, policy: Policy, say: Progress) -> None:
-        self.policy = policy
+        self.policy = policy = with_tensors_for_numbers(policy)
         self.say = say
         self.fingerprint = Fingerprint(policy.module)
         say("running the policy")

@@ -157,6 +157,8 @@ def _record_type(container: str, name: str, fields: tuple[str, ...]) -> Callable
 def _leaves(value: Any, tree: Tree, path: str) -> Iterator[tuple[str, Any]]:
     """(name of the input, tensor) for each tensor in `value`, which must have the structure of `tree`."""
     if isinstance(tree, Leaf):
+        if tree.number and isinstance(value, bool | int | float):
+            value = np.asarray(value, dtype=tree.number)
         if not (_is_tensor(value) or isinstance(value, np.ndarray | np.generic)):
             raise GuardError(f"{path} is a {type(value).__name__}, the policy takes a tensor or a NumPy array there")
         yield tree.name, value

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from graphaudit.errors import OutputError
 from graphaudit.export.manifest import Branch, Call, Fixed, Input, Leaf, Number, Output, Parameter, Tree
 from graphaudit.graphs.onnx_model import OnnxModel
-from graphaudit.interface import Interface
+from graphaudit.interface import Interface, dtype_name
 from graphaudit.policy import Policy
 
 MakeLeaf = Callable[[str, Any], Tree]
@@ -24,7 +24,9 @@ def describe_call(policy: Policy, interface: Interface) -> Call:
     results = {slot.path: slot.name for slot in interface.outputs}
 
     def argument(path: str, value: Any) -> Tree:
-        return Leaf(arguments[path]) if isinstance(value, torch.Tensor) else Fixed.of(value)
+        if not isinstance(value, torch.Tensor):
+            return Fixed.of(value)
+        return Leaf(arguments[path], dtype_name(value.dtype) if path in policy.numbers else None)  # type: ignore[arg-type]
 
     def result(path: str, value: Any) -> Tree:
         if value is None:

@@ -92,10 +92,11 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     condition: str | None = None
 
 
-class Leaf(msgspec.Struct, frozen=True, tag="tensor", tag_field="kind"):
-    """A tensor: the input or output of that name."""
+class Leaf(msgspec.Struct, frozen=True, tag="tensor", tag_field="kind", omit_defaults=True):
+    """A tensor: the input or output of that name. `number` is the dtype that a Python number takes in its place."""
 
     name: str
+    number: Literal["bool", "int64", "float64"] | None = None
 
 
 class Number(msgspec.Struct, frozen=True, tag="number", tag_field="kind"):

@@ -27,6 +27,7 @@ class Policy:
     reference       the full pipeline that the deployed policy must match, where that is more than the module
     file            the user's source file, if there is one
     exported        set when the policy came as a `.pt2` file
+    numbers         paths of 0-d tensors that stand for Python numbers of the user's own calls
     loop_bounds     how often loops on tensors may run: `N`, or `file.py:LINE=N` for the loop there
     """
 
@@ -40,6 +41,7 @@ class Policy:
     file: Path | None = None
     exported: ExportedProgram | None = None
     loop_bounds: Sequence[str | int] = ()
+    numbers: tuple[str, ...] = ()
 
     @cached_property
     def working(self) -> Working:

@@ -58,6 +58,9 @@ class PythonArgSpecialised(Check):
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """One finding for each Python value among the arguments."""
         policy = subject.policy
+        for path in policy.numbers if policy else ():
+            message = f"{parameter_of(policy, path)} varies in inputs(seed), so it is an input of the model"
+            yield self.finding(message, node=path, severity=Severity.NOTE)
         for fixed in policy.interface.fixed if policy else ():
             if policy is None or fixed.value is None:
                 continue

@@ -120,6 +120,11 @@ class Session:
             _CURRENT.reset(token)
 
 
+def is_capturing() -> bool:
+    """Whether a capture that makes masks is running."""
+    return _CURRENT.get(None) is not None
+
+
 def current() -> Session:
     """The session of the capture that is running."""
     return _CURRENT.get()
