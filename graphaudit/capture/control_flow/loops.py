@@ -19,7 +19,7 @@ from graphaudit.capture.control_flow.refusal import Refused, user_place
 from graphaudit.capture.control_flow.rows import LOOP
 from graphaudit.capture.control_flow.select import facts_of, negated
 from graphaudit.capture.control_flow.session import Guard, current
-from graphaudit.capture.control_flow.sizes import is_size, limits
+from graphaudit.capture.control_flow.sizes import is_never_fixed, is_size, limits
 from graphaudit.capture.control_flow.varying import Varying, all_at_once
 from graphaudit.capture.control_flow.world import World, closures
 
@@ -77,7 +77,7 @@ def for_stmt(
     """`for item in iterated: body(item)`, ended by `extra_test` (a `break` or `return` before)."""
     del names, options
     source = Varying.of(iterated)
-    if source is not None and extra_test is None:
+    if source is not None and extra_test is None and is_never_fixed(source.count):
         try:
             all_at_once(source, body, get_state, set_state)
             return

@@ -41,6 +41,11 @@ def limits(value: Size) -> tuple[int | None, int | None]:
     return low, high
 
 
+def is_never_fixed(value: Size) -> bool:
+    """Whether torch leaves the size open: it takes a computed one that may be 1 for greater, and so limits it."""
+    return bool(value.node.expr.is_Symbol) or (limits(value)[0] or 0) > 1
+
+
 def decided(value: torch.SymBool) -> bool | None:
     """The truth of a condition on sizes, where it is the same at every size from 1 on; else None."""
     found = _range(value)
