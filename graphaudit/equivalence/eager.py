@@ -89,10 +89,11 @@ def seeded(seed: int) -> Iterator[None]:
         np.random.set_state(numpy)
 
 
-def _states() -> tuple[bytes, object, bytes]:
+def _states() -> tuple[bytes, object, object]:
     """Where the three global generators stand."""
-    numpy = repr(np.random.mtrand._rand._bit_generator.state).encode()
-    return torch.default_generator.get_state().numpy().tobytes(), random.getstate(), numpy
+    numpy: Any = np.random.get_state()
+    _, words, *rest = numpy
+    return torch.default_generator.get_state().numpy().tobytes(), random.getstate(), (words.tobytes(), *rest)
 
 
 @contextmanager

@@ -34,13 +34,14 @@ class Functions:
             return partial(self.twin(function.func), *function.args, **function.keywords)
         if isinstance(function, type):
             return self._class(function)
-        call = _call_of(type(function))
+        cls: Any = type(function)
+        call = _call_of(cls)
         return MethodType(self._twin(call), function) if call is not None else function
 
     def _class(self, cls: Any) -> Any:
         """Makes an object of a class of the user's, by the twin of its `__init__`."""
-        init = cls.__init__
-        plain = type(cls) is type and cls.__new__ is object.__new__ and isinstance(init, FunctionType)
+        init, new = cls.__init__, getattr(cls, "__new__", None)
+        plain = type(cls) is type and new == object.__new__ and isinstance(init, FunctionType)
         twin = self._twin(init) if plain else init
         return cls if twin is init else partial(_construct, cls, twin)
 
@@ -120,7 +121,7 @@ def _construct(cls: Any, init: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @cache
-def _call_of(cls: type) -> FunctionType | None:
+def _call_of(cls: Any) -> FunctionType | None:
     """The `__call__` of a class of the user's, where it is written in Python."""
     call = next((vars(c)["__call__"] for c in cls.__mro__ if "__call__" in vars(c)), None)
     return call if isinstance(call, FunctionType) and not is_engine(call.__code__.co_filename) else None

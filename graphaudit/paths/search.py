@@ -171,8 +171,8 @@ class _Search:
     def _loop_goals(self, way: Way, point: _Point) -> Iterator[tuple[_Goal, _Point]]:
         loop = self.coverage.site(way[0])
         wanted = {NONE: 0, ONCE: 1, MORE: 2}.get(way[1])
-        for least in (1, 2) if wanted is not None else ():
-            goal = _Goal((way[0], least), 0, wanted >= least)
+        for least in (1, 2):
+            goal = _Goal((way[0], least), 0, wanted is None or wanted >= least)
             outcome = goal.of(point.run)
             if outcome is not None and outcome.truth is not goal.truth:
                 yield goal, point
