@@ -84,8 +84,8 @@ class Interface:
         state: list[State] = []
         for index, (path, initial, shape) in enumerate(paths):
             name, dtype = _identifier(path), dtype_name(initial.dtype)
-            given = next(_unique([Slot(name, f"kwargs[{keyword!r}][{index}]", dtype, shape)], taken, "_state"))
-            left = next(_unique([Slot(f"{given.name}_next", f"[1][{index}]", dtype, shape)], taken, "_state"))
+            (given,) = _unique([Slot(name, f"kwargs[{keyword!r}][{index}]", dtype, shape)], taken, "_state")
+            (left,) = _unique([Slot(f"{given.name}_next", f"[1][{index}]", dtype, shape)], taken, "_state")
             state.append(State(path, given, left, initial))
         example = (0,) * len(state)
         args, kwargs = pytree.tree_unflatten([0] * self.in_spec.num_leaves, self.in_spec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ class StateTracer:
         """The tensor that holds such a number; None for everything else."""
         return value.wide if isinstance(value, Number) else None
 
-    def select(self, phase: torch.Tensor, sides: list[Callable[[], Any]]) -> Any:
+    def select(self, phase: torch.Tensor, sides: Sequence[Callable[[], Any]]) -> Any:
         """What the side of index `phase` gives. Raises Refused where the sides give different structures."""
         if self._session is None:
             raise Refused("the state has another structure in the first calls")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphaudit.capture.frontend import Capture, capture
 from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
-from graphaudit.policy.stateful import Calls, Places, stepped
+from graphaudit.policy.stateful import Calls, Places, stepped, unlike_reset
 
 
 def captured_steps(policy: Policy, calls: Calls = (), places: Places = ()) -> tuple[Policy | None, Capture]:
@@ -26,9 +26,16 @@ def captured_steps(policy: Policy, calls: Calls = (), places: Places = ()) -> tu
             made = stepped(policy, calls, idle, places)
             captured = capture(made or policy)
     if captured.program is not None:
+        captured.conditions += _conditions(made)
         return made, captured
     alone = capture(policy)
     return None, alone if alone.program is not None else captured
+
+
+def _conditions(made: Policy | None) -> list[str]:
+    unlike = unlike_reset(made) if made is not None else []
+    said = "the bundle starts from the values that the module was handed over with"
+    return [f"the module's own reset() gives other values to {', '.join(unlike)}; {said}"] if unlike else []
 
 
 def _idle(program: Program) -> frozenset[str]:

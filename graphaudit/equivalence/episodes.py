@@ -25,7 +25,7 @@ from graphaudit.policy.stepping import KEYWORD
 STEPS = 8
 EPISODES = 4
 
-Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+Run = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
 
 
 def with_states(policy: Policy, samples: Sequence[Sample], steps: int = STEPS) -> list[Sample]:
@@ -91,7 +91,7 @@ def through(run: Run, policy: Policy) -> Run:
     state = policy.interface.state
     arguments, results = (len(s) - len(state) for s in (policy.interface.inputs, policy.interface.outputs))
 
-    def episode(inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    def episode(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         names = [d for slot in policy.interface.inputs[:arguments] for d in slot.shape]
         sizes = dict(zip(names, (size for t in inputs[:arguments] for size in t.shape)))
         held = list(initial_state(policy, {n: s for n, s in sizes.items() if isinstance(n, str)}))

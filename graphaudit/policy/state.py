@@ -74,7 +74,7 @@ class Root:
     @property
     def table(self) -> dict[str, Any]:
         """The dict that holds it."""
-        return self.owner._buffers if self.is_buffer else vars(self.owner)  # type: ignore[return-value]
+        return self.owner._buffers if self.is_buffer else vars(self.owner)
 
 
 @dataclass

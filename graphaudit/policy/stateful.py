@@ -70,6 +70,29 @@ def stepped(
     return made
 
 
+def unlike_reset(policy: Policy) -> list[str]:
+    """Paths of the state to which the module's own `reset()` gives other values than it was handed over with.
+
+    `policy` is the stepped one. A `reset` that takes arguments says nothing.
+    """
+    module = policy.working.module
+    assert isinstance(module, Stepped)
+    reset = getattr(module.policy, "reset", None)
+    if not callable(reset):
+        return []
+    with preserved_generators(), policy.working.fresh():
+        try:
+            reset()
+        except Exception:  # the user's code
+            return []
+        leaves = Layout.of(module.policy).leaves()
+        after = {p: torch.as_tensor(_cloned(leaves[p].value)) for p in module.parts if p in leaves}
+    first = {path: part.initial for path, part in module.parts.items()}
+    return [
+        p for p, v in after.items() if v.shape != first[p].shape or not bool((v.to(first[p].dtype) == first[p]).all())
+    ]
+
+
 def _places(path: str, known: Places) -> tuple[Place, ...]:
     """The lines that write to what stands at `path`: to the attribute itself, or to one that holds it."""
     found = [p for held, p in known if p is not None and (path == held or path.startswith((f"{held}[", f"{held}.")))]

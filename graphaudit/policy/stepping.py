@@ -8,9 +8,10 @@ Everything that is known of policies without state then holds for this one: capt
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -53,7 +54,7 @@ class Tracer(Protocol):
     def tensor(self, value: Any) -> torch.Tensor | None:
         """The tensor that holds such a number; None for everything else."""
 
-    def select(self, phase: torch.Tensor, sides: list[Callable[[], Any]]) -> Any:
+    def select(self, phase: torch.Tensor, sides: Sequence[Callable[[], Any]]) -> Any:
         """What the side of that index gives."""
 
 
@@ -76,7 +77,7 @@ class Stepped(nn.Module):
         with self._put_back():
             if len(self.layouts) == 1:
                 return self._step(0, state, args, kwargs)
-            sides = [lambda i=i: self._step(i, state, args, kwargs) for i in range(len(self.layouts))]  # type: ignore[misc]
+            sides = [partial(self._step, i, state, args, kwargs) for i in range(len(self.layouts))]
             if self.tracer is not None:
                 return self.tracer.select(state[PHASE], sides)
             return sides[int(state[PHASE])]()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from graphaudit.policy import Policy
-from graphaudit.policy.stateful import StateRefused, stepped
+from graphaudit.policy.stateful import StateRefused, stepped, unlike_reset
 from graphaudit.policy.stepping import KEYWORD, PHASE
 from tests.stateful import (
     OBS,
@@ -114,3 +114,18 @@ def test_the_axis_of_rows_is_found(dynamic) -> None:
 def test_an_example_of_zeros_does_not_hide_how_a_stack_is_filled() -> None:
     made = stepped(policy_of(FrameStack(), (torch.zeros_like(OBS),), inputs=None))
     assert PHASE in made.module.parts
+
+
+class Resettable(BufferGru):
+    def reset(self):
+        self.hidden.zero_()
+
+
+def test_a_reset_of_the_user_s_own_that_gives_other_values_is_said() -> None:
+    module = Resettable()
+    assert unlike_reset(stepped(policy_of(module))) == []
+    module.hidden.fill_(0.5)  # handed over in the middle of an episode
+    made = stepped(policy_of(module))
+    assert unlike_reset(made) == ["hidden"]
+    assert torch.equal(made.example_kwargs[KEYWORD][0], torch.full((1, 6), 0.5))
+    assert torch.equal(module.hidden, torch.full((1, 6), 0.5)), "the module is as it was"
