@@ -40,6 +40,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     told otherwise (`float32` or `float16`); `loops` and `branches` say whether ONNX `Loop`/`Scan` and `If` run;
     `functions` whether model-local functions do; `dynamic_shapes` whether data-dependent shapes do;
     `zero_sizes` whether tensors without elements are taken, `several_domains` whether a second opset domain always is.
+    `keeps_nan` names the ONNX operators among maxima, minima and bounds whose kernels return NaN for NaN.
     `soc_versions` are the names of its chips for ATC, `shape_ranges` whether ATC takes ranges of sizes for it, and
     `max_gears` how many alternatives of one size (0: it is not ATC that compiles).
     `facts` names the sources of the rules and `date` the day they were read (ISO 8601).
@@ -57,6 +58,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     dynamic_shapes: bool = True
     zero_sizes: bool = True
     several_domains: bool = True
+    keeps_nan: tuple[str, ...] = ()
     soc_versions: tuple[str, ...] = ()
     shape_ranges: bool = True
     max_gears: int = 0
