@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphaudit.api import audit, rewrite
+    from graphaudit.custom_ops import OnnxNode
+    from graphaudit.custom_ops.register import register_custom_op
     from graphaudit.errors import GraphAuditError
     from graphaudit.export.load import load, verify
     from graphaudit.policy import Policy
@@ -32,16 +34,20 @@ _HOMES = {
     "Policy": "graphaudit.policy",
     "Report": "graphaudit.results",
     "GraphAuditError": "graphaudit.errors",
+    "OnnxNode": "graphaudit.custom_ops",
+    "register_custom_op": "graphaudit.custom_ops.register",
 }
 
 __all__ = [
     "GraphAuditError",
+    "OnnxNode",
     "Policy",
     "Report",
     "__version__",
     "audit",
     "load",
     "load_policy",
+    "register_custom_op",
     "rewrite",
     "verify",
 ]

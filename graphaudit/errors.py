@@ -9,6 +9,7 @@ sentence or two, and the command line turns it into exit status 2 without a trac
     ├── TargetError        no such target
     ├── RuleError          a rule file is not valid
     ├── PassError          a pass or an option of a pass that was asked for does not exist
+    ├── CustomOpError      an operator cannot be registered, or does not do what is said of it
     ├── PluginError        an installed plugin cannot be loaded
     ├── OutputError        the bundle cannot be written where it was asked for
     ├── BundleError        a folder is not a bundle, or its files do not match its manifest
@@ -46,6 +47,10 @@ class RuleError(GraphAuditError):
 
 class PassError(GraphAuditError):
     """There is no pass of that name, or it does not take that option or value."""
+
+
+class CustomOpError(GraphAuditError):
+    """An operator cannot be registered, or it, its plain version and its gradient do not agree."""
 
 
 class PluginError(GraphAuditError):

@@ -1,15 +1,18 @@
-"""Custom operators that are written in Python become the ATen operators that they call.
+"""Custom operators become ATen operators: those of their plain version, or those that their Python kernels call.
 
     rl::symexp(x, 0.7), registered with torch.library      →  mul(sign(x), sub(exp(mul(abs(x), 0.7)), 1))
 
 - The kernel that PyTorch would run on the CPU is traced on the node's own shapes and dtypes, sizes that vary included,
   whichever way it was registered: `custom_op`, `Library.impl`, for the CPU or for every device.
+- An operator that is registered with `graphaudit.register_custom_op` becomes its plain version, whatever its kernel is;
+  for a target that takes it as a node of its own (`onnx=OnnxNode(...)`), it stays.
 - A custom operator that calls another one is followed down to ATen. Writes inside the kernel are made functional.
 - An operator that writes to its arguments (`mutates_args`) writes to a copy, which is read from then on.
-- Left alone: kernels that are compiled, whose inside nobody can see; and kernels that leave PyTorch on the way (NumPy,
-  `.item()`), of which a trace would keep one call's answer.
+- Left alone without a plain version: kernels that are compiled, whose inside nobody can see; and kernels that leave
+  PyTorch on the way (NumPy, `.item()`), of which a trace would keep one call's answer.
 
-The results are exact: the same operators run in the same order.
+Of a kernel the results are exact: the same operators run in the same order. A plain version was compared with the
+operator when it was registered, and is again by the check of this pass.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from graphaudit.custom_ops import find
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.fx_view import operator_name
 from graphaudit.graphs.namespaces import is_custom
@@ -34,6 +38,7 @@ from graphaudit.rulebook.target import Target
 _CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 # The dispatcher takes the first of these that is registered (docs of torch.library, dispatch keys).
 _KERNELS = ("CPU", "CompositeExplicitAutograd[alias]", "CompositeImplicitAutograd[alias]")
+_REGISTER = "a plain version of it can be registered with graphaudit.register_custom_op"
 _REGISTERED = re.compile(r"^(\S+): registered at (.*):\d+ ::", re.MULTILINE)
 
 
@@ -66,23 +71,35 @@ class DecomposeCustomOps(OperatorPass):
         operator = _operator(node)
         if not isinstance(operator, torch._ops.OpOverload):
             return "it is no operator of PyTorch's dispatcher"
+        custom = find(operator._schema.name)
+        node_kept = custom.node_for(target.name) if custom else None
+        if node_kept is not None:
+            return f"it becomes the node {node_kept}"
+        if custom is not None and custom.plain is not None:
+            return _functional(custom.plain, node)
         file = _kernel_file(operator)
         if file is None:
             return "it has no kernel for the CPU"
         if not file.endswith(".py"):
-            return "its kernel is compiled, so what it computes cannot be seen"
+            return "its kernel is compiled, so what it computes cannot be seen; " + _REGISTER
         kernel: Function = partial(operator.redispatch, _CPU)
         if operator is not node.target:
             names = [a.name for a in operator._schema.arguments if a.alias_info and a.alias_info.is_write]
             if any(f"_{name}_base_index" not in node.kwargs or f"_{name}_size" in node.kwargs for name in names):
                 return "it writes to a list of tensors, or to a part that is no slice"
             kernel = partial(_written, kernel, names)
+        made = _functional(kernel, node)
+        return f"{made}; {_REGISTER}" if isinstance(made, str) else made
 
-        def functional(*args: object, **kwargs: object) -> object:
-            return torch.func.functionalize(kernel)(*args, **kwargs)
 
-        # NumPy would read the memory behind a functional tensor; the plain trace has none, and raises.
-        return _why_not_traceable(kernel, node) or _why_not_traceable(functional, node) or functional
+def _functional(kernel: Function, node: fx.Node) -> Function | str:
+    """`kernel` without writes, or why it cannot be traced on what `node` is given."""
+
+    def functional(*args: object, **kwargs: object) -> object:
+        return torch.func.functionalize(kernel)(*args, **kwargs)
+
+    # NumPy would read the memory behind a functional tensor; the plain trace has none, and raises.
+    return _why_not_traceable(kernel, node) or _why_not_traceable(functional, node) or functional
 
 
 def _operator(node: fx.Node) -> object:

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Every package may import those named, itself, and the light modules that stand beside the packages.
 ALLOWED = {
     "graphs": set(),
+    "custom_ops": set(),
     "policy": {"graphs"},
     "capture": {"policy", "graphs"},
     "rulebook": {"graphs"},
@@ -23,11 +24,11 @@ ALLOWED = {
     "equivalence": {"policy", "graphs", "runtimes"},
     "paths": {"capture", "equivalence", "graphs", "policy"},
     "rewrite": {"equivalence", "graphs", "policy", "rulebook", "runtimes"},
-    "export": {"equivalence", "graphs", "policy", "rulebook", "runtimes"},
+    "export": {"custom_ops", "equivalence", "graphs", "policy", "rulebook", "runtimes"},
     "audit": {"capture", "export", "graphs", "policy", "rulebook"},
     "report": {"audit", "export", "rewrite", "rulebook"},
-    "cli": {"export", "graphs", "policy", "report", "rewrite", "rulebook"},
-    "passes": {"graphs", "rewrite", "rulebook", "equivalence"},
+    "cli": {"custom_ops", "export", "graphs", "policy", "report", "rewrite", "rulebook"},
+    "passes": {"custom_ops", "graphs", "rewrite", "rulebook", "equivalence"},
 }
 
 
