@@ -19,6 +19,7 @@ from graphaudit.audit.operators import operator_rows
 from graphaudit.audit.subject import Subject
 from graphaudit.bisection import bisect_journey, write_reproducers
 from graphaudit.capture.control_flow import Bounds
+from graphaudit.control_flow import ControlFlow
 from graphaudit.equivalence.eager import one_thread
 from graphaudit.errors import PolicyError, TargetError
 from graphaudit.export.bundle import check_output
@@ -43,23 +44,26 @@ def audit(
     dynamic_shapes: Sequence[Any] | None = None,
     reference: nn.Module | None = None,
     loop_bounds: Sequence[str | int] = (),
+    control_flow: str = ControlFlow.AUTO,
     progress: Progress | None = None,
 ) -> Report:
     """What keeps a policy from running on the targets, line by line. The module is left as it was.
 
     `example_inputs` are one call's positional arguments; `inputs(seed)` gives more of them; `dynamic_shapes` has one
     entry for each argument, None or {dimension: name}. They are only taken with a plain module. `loop_bounds` say how
-    often loops on tensors may run: `N`, or `file.py:LINE=N` for the loop there. Raises GraphAuditError.
+    often loops on tensors may run: `N`, or `file.py:LINE=N` for the loop there. `control_flow` says what becomes of
+    such loops: `masks`, `native` or `auto`, see `ControlFlow`. Raises GraphAuditError.
     """
     started = time.perf_counter()
     say = progress or _silent
+    form = _form(control_flow)
     rulebooks = [load_rulebook(name) for name in ([target] if isinstance(target, str) else target)]
     if isinstance(policy, OnnxModel):
         _refuse_fx_targets(rulebooks, policy)
         subjects = [Subject(model=policy, rulebook=rulebook) for rulebook in rulebooks]
         journey = None
     else:
-        journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
+        journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say, form)
         subjects = [journey.exported(rulebook) for rulebook in rulebooks]
     say("checking")
     findings = examine(*subjects)
@@ -93,6 +97,7 @@ def rewrite(
     dynamic_shapes: Sequence[Any] | None = None,
     reference: nn.Module | None = None,
     loop_bounds: Sequence[str | int] = (),
+    control_flow: str = ControlFlow.AUTO,
     manager: PassManager | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -105,11 +110,12 @@ def rewrite(
     """
     started = time.perf_counter()
     say = progress or _silent
+    form = _form(control_flow)
     rulebook = _rewritten_for(target)
     manager = manager or PassManager.of()
     if output is not None:
         check_output(output)
-    journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say)
+    journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say, form)
     seen = Divergences()
     travelled = journey.travel(rulebook, count, seed, manager.watched_by(seen))
     if manager.reproducers is not None:
@@ -191,6 +197,14 @@ def _as_policy(
     made.loop_bounds = tuple(loop_bounds)
     probe(made)
     return made
+
+
+def _form(control_flow: str) -> ControlFlow:
+    try:
+        return ControlFlow(control_flow)
+    except ValueError:
+        known = ", ".join(f"{form.value!r}" for form in ControlFlow)
+        raise PolicyError(f"control_flow={control_flow!r} is none of {known}", "Leave it out for 'auto'.") from None
 
 
 def _audit_statement(findings: Sequence[Finding], rulebooks: Sequence[Rulebook]) -> str:

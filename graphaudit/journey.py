@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
 from graphaudit.capture import Blocker, Capture, EventKind, Observation, captured_steps, observe
 from graphaudit.capture.arguments import with_tensors_for_numbers
+from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.episodes import episodes, through, with_states
 from graphaudit.equivalence.inputs import Sample, collect
@@ -34,7 +38,7 @@ from graphaudit.rewrite.base import Level
 from graphaudit.rewrite.fixes import explain_left, mark_captured, mark_fixed
 from graphaudit.rewrite.manager import PassManager
 from graphaudit.rewrite.pipeline import Fix, PipelineResult
-from graphaudit.rulebook import Rulebook
+from graphaudit.rulebook import Rulebook, Target
 from graphaudit.runtimes import onnxruntime as ort
 
 Progress = Callable[[str], None]
@@ -57,25 +61,46 @@ _DECISIONS = ("if", "elif", "ifexp", "and", "or", "not", "call:max", "call:min")
 class Journey:
     """One policy on its way: observed and captured once, for whichever targets follow."""
 
-    def __init__(self, policy: Policy, say: Progress) -> None:
+    def __init__(self, policy: Policy, say: Progress, control_flow: ControlFlow = ControlFlow.AUTO) -> None:
         self.policy = policy = with_tensors_for_numbers(policy)
         self.say = say
         self.fingerprint = Fingerprint(policy.module)
+        self._control_flow = control_flow
         say("running the policy")
         self.observation = observe(policy, _user_calls(policy))
-        say("capturing")
         self.stepped: Policy | None = None
-        self.capture = _unwritten(self.observation) or self._captured()
-        if self.capture.program is not None and _draws(self.capture.program):
-            self.observation.changes_with_seed = True
-        self._models: dict[int, OnnxModel | Refusal] = {}
+        self._captures: dict[ControlFlow, Capture] = {}
+        self._targets: dict[str, Capture] = {}
+        self._models: dict[tuple[int, int], OnnxModel | Refusal] = {}
 
-    def _captured(self) -> Capture:
+    def captured(self, target: Target) -> Capture:
+        """The policy's graph for a target: one capture serves all targets that want its loops in the same form."""
+        form = self._control_flow
+        if form is ControlFlow.AUTO and not target.loops:
+            form = ControlFlow.MASKS
+        free = [c for c in self._captures.values() if c.program is not None and not c.loops]  # nothing to choose
+        if form not in self._captures:
+            self._captures[form] = free[0] if free else self._capture(form)
+        self._targets[target.name] = self._captures[form]
+        return self._captures[form]
+
+    def _capture(self, form: ControlFlow) -> Capture:
+        self.say("capturing")
+        made = _unwritten(self.observation) or self._captured(form)
+        if made.program is not None and _draws(made.program):
+            self.observation.changes_with_seed = True
+        return made
+
+    def subject(self, rulebook: Rulebook) -> Subject:
+        """The policy as captured for a target, before it is exported."""
+        return Subject(self.policy, self.observation, self.captured(rulebook.target), rulebook=rulebook)
+
+    def _captured(self, form: ControlFlow) -> Capture:
         """The capture of the stepped policy where forward keeps state and that can be captured, else of the policy."""
         writes = self.observation.of(EventKind.WRITE_BUFFER, EventKind.WRITE_ATTRIBUTE)
         places = [(e.detail, e.place) for e in writes]
         try:
-            self.stepped, captured = captured_steps(self.policy, _user_calls(self.policy), places)
+            self.stepped, captured = captured_steps(self.policy, _user_calls(self.policy), places, form)
         except StateRefused as refused:
             place = next((p for path, p in places if path == refused.root), None)
             return Capture(None, None, [Blocker(refused.reason, place)])
@@ -83,23 +108,22 @@ class Journey:
 
     def exported(self, rulebook: Rulebook) -> Subject:
         """The policy as captured, for an audit; with the ONNX model that it becomes, where the target takes one."""
-        subject = Subject(self.policy, self.observation, self.capture, rulebook=rulebook)
-        if self.capture.program is None or rulebook.target.graph == "fx":
+        subject = self.subject(rulebook)
+        program, opset = self.captured(rulebook.target).program, rulebook.target.opset
+        if program is None or rulebook.target.graph == "fx":
             return subject
-        opset = rulebook.target.opset
-        if opset not in self._models:
+        key = (id(program), opset)
+        if key not in self._models:
             self.say(f"translating to ONNX opset {opset}")
-            self._models[opset] = _translated(self.capture.program.copy().lift_state(), rulebook)
-        model = self._models[opset]
-        if isinstance(model, Refusal):
-            return Subject(self.policy, self.observation, self.capture, rulebook=rulebook, refusal=model)
-        return Subject(self.policy, self.observation, self.capture, model, rulebook)
+            self._models[key] = _translated(program.copy().lift_state(), rulebook)
+        model = self._models[key]
+        return replace(subject, refusal=model) if isinstance(model, Refusal) else replace(subject, model=model)
 
     def travel(self, rulebook: Rulebook, count: int, seed: int, manager: PassManager) -> Rewriting:
         """Pass, check, pass, check, export, check, clean up, check. Stops where nothing could repair what was found."""
         done = Rewriting(self, rulebook, manager)
-        done.findings = examine(Subject(self.policy, self.observation, self.capture, rulebook=rulebook))
-        program = self.capture.program
+        done.findings = examine(self.subject(rulebook))
+        program = self.captured(rulebook.target).program
         repairable = {name for step in manager.pipeline for name in step.fixes}
         stopping = blocking(done.findings, rulebook.target.name)
         if program is None or any(f.name not in repairable for f in stopping):
@@ -115,7 +139,7 @@ class Journey:
             found = walked.found if self.stepped is None else with_states(self.stepped, walked.found, steps=1)
             done.reference.extend(found)
             done.paths = walked.coverage
-        done.reference.replays = not self.capture.shifted
+        done.reference.replays = not self.captured(rulebook.target).shifted
         done.run(program)
         return done
 
@@ -126,7 +150,8 @@ class Journey:
 
     def summary(self) -> PolicySummary:
         """The policy in numbers."""
-        program, interface = self.capture.program, self.policy.interface
+        program = next((c.program for c in self._targets.values() if c.program is not None), None)
+        interface = self.policy.interface
         operators = [str(n.target) for n in program.graph.nodes if n.op == "call_function"] if program else []
         return PolicySummary(
             name=self.policy.name,
@@ -139,12 +164,14 @@ class Journey:
         )
 
     def capture_summary(self) -> CaptureSummary:
-        """How the graph was made, and how often eager decided on tensor values."""
+        """How the graph was made, how often eager decided on tensor values, and what became of its loops."""
+        made = list(self._captures.values())
         return CaptureSummary(
-            method=self.capture.method,
+            method=next((c.method for c in made if c.method is not None), None),
             branches=_places(self.observation, _DECISIONS),
             loops=_places(self.observation, ("while", "for")),
-            seconds=self.capture.seconds,
+            choices=_choices(self._targets),
+            seconds=sum(c.seconds for c in {id(c): c for c in made}.values()),
         )
 
 
@@ -172,14 +199,13 @@ class Rewriting:
         if captured:
             passed = self._passes(Level.FX, program, self._check_program)
             lost = self._translate(passed.artifact) if not passed.stopped else None
+        self.findings += self._repaired()
+        mark_fixed(self.findings, self._fixes)  # what is found in the result below was repaired by nothing
         subject = Subject(model=self._model, rulebook=self._rulebook, refusal=lost, rows=self.rows)
-        self.findings += [*examine(subject), *self._repaired()]
-        self.findings = merge(self.findings)
-        mark_fixed(self.findings, self._fixes)
-        if captured and self._journey.capture.predicated:
+        self.findings = merge([*self.findings, *examine(subject)])
+        if captured and self._journey.captured(self._target).predicated:
             mark_captured(self.findings, _MASKED)
         explain_left(self.findings, self.rows)
-        self.findings = merge(self.findings)
 
     def _repaired(self) -> list[Finding]:
         """What a translation of the policy as captured would have met, had the passes not repaired it before."""
@@ -201,7 +227,8 @@ class Rewriting:
         verdicts = [row.verdict for row in self._rows if row.verdict is not None and not row.rolled_back]
         certificate = None
         if self.reference and fit:
-            conditions = self._journey.capture.conditions
+            guards = self._model.guards if self._model is not None else ()
+            conditions = [*(g.condition for g in guards), *self._journey.captured(self._target).conditions]
             certificate = certify(self._journey.policy, name, self.reference, verdicts, conditions, self.paths)
         return Report(
             graphaudit_version=__version__,
@@ -304,6 +331,15 @@ def _unwritten(observation: Observation) -> Capture | None:
 
 def _user_calls(policy: Policy) -> list[Sequence[Any]]:
     return [policy.inputs(seed) for seed in range(_OBSERVED_CALLS)] if policy.inputs is not None else []
+
+
+def _choices(captures: Mapping[str, Capture]) -> list[LoopChoice]:
+    """What became of each loop, said once for the targets for which it is the same."""
+    targets: dict[LoopChoice, list[str]] = {}
+    for target, made in captures.items():
+        for choice in made.loops:
+            targets.setdefault(choice, []).append(target)
+    return [msgspec.structs.replace(choice, targets=tuple(names)) for choice, names in targets.items()]
 
 
 def _draws(program: Program) -> bool:

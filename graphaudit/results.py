@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from graphaudit.control_flow import LoopChoice
 from graphaudit.equivalence.verdict import Certificate, Verdict
 from graphaudit.findings import Finding, Place, Severity
 
@@ -25,12 +26,14 @@ class PolicySummary(msgspec.Struct, kw_only=True):
 class CaptureSummary(msgspec.Struct, kw_only=True):
     """How the graph was made. `method` is `torch.export`, `torch.export strict`, `pt2` or `onnx`; None: it was not.
 
-    `branches` and `loops` count the places where eager decides on tensor values, on the inputs tried.
+    `branches` and `loops` count the places where eager decides on tensor values, on the inputs tried; `choices` say
+    what became of each loop whose trip count is data.
     """
 
     method: str | None
     branches: int = 0
     loops: int = 0
+    choices: list[LoopChoice] = []
     seconds: float = 0.0
 
 

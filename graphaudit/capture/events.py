@@ -53,9 +53,14 @@ class Event:
 
 @dataclass
 class Observation:
-    """What the eager module did on the inputs tried."""
+    """What the eager module did on the inputs tried.
+
+    `passes` holds the most passes of a loop, by the place of what decides it: the condition of a `while`, the exit of a
+    `while True` (in one call), the number that a range is made of.
+    """
 
     events: list[Event] = field(default_factory=list)
+    passes: dict[Place, int] = field(default_factory=dict)
     changes_between_calls: bool = False  # the same input gave another result when called again
     changes_with_seed: bool = False  # another seed gave another result on the same input
 

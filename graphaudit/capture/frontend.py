@@ -15,12 +15,13 @@ from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
 from graphaudit.capture.context import decisions_on_sizes, tracing
-from graphaudit.capture.control_flow import Bounds, Guard, Refused, Session, predicated
+from graphaudit.capture.control_flow import FASTER_AS_LOOP, Bounds, Guard, Refused, Regions, Session, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
 from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
 from graphaudit.capture.state import StateTracer
+from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.findings import Place
 from graphaudit.graphs.program import Program
 from graphaudit.interface import GuardSlot
@@ -38,6 +39,7 @@ class _FrontEnd:
     method: str
     strict: bool = False
     predicated: bool = False
+    control_flow: ControlFlow = ControlFlow.MASKS
 
 
 _FRONT_ENDS = (
@@ -60,28 +62,33 @@ class Capture:
     frozen: list[Frozen] = field(default_factory=list)
     seconds: float = 0.0
     shifted: list[Place] = field(default_factory=list)  # draws on one path only: the order of draws is not the policy's
-    conditions: list[str] = field(default_factory=list)  # up to which loop bounds the graph is the policy
+    conditions: list[str] = field(default_factory=list)  # what the graph leaves open of the order of draws
     predicated: bool = False  # decisions on tensors, and on sizes that vary, are masks
+    loops: list[LoopChoice] = field(default_factory=list)  # what became of the loops that tensors decide
 
 
-def capture(policy: Policy, *, look_for_frozen: bool = True) -> Capture:
-    """Turn the policy into a functional graph of ATen ops, in eval mode, leaving the user's module alone."""
+def capture(policy: Policy, *, look_for_frozen: bool = True, control_flow: ControlFlow = ControlFlow.MASKS) -> Capture:
+    """Turn the policy into a functional graph of ATen ops, in eval mode, leaving the user's module alone.
+
+    `control_flow` says what becomes of loops that tensors decide; `auto` is what it means for a target with loops.
+    """
     begun = time.perf_counter()
     if policy.exported is not None:
         result = Capture(_program(policy, policy.exported), "pt2")
     else:
-        result = _capture_module(policy, look_for_frozen)
+        result = _capture_module(policy, look_for_frozen, control_flow)
     result.seconds = time.perf_counter() - begun
     return result
 
 
-def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
+def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: ControlFlow) -> Capture:
     call = example_call(policy)
     blockers: list[Blocker] = []
     kept: Capture | None = None
     for front_end in _FRONT_ENDS:
         if (kept is not None and not front_end.predicated) or (front_end.strict and isinstance(policy.module, Stepped)):
             continue
+        front_end = replace(front_end, control_flow=control_flow)
         try:
             with decisions_on_sizes() as decisions:
                 exported, session = _export(policy, call, seed=0, front_end=front_end)
@@ -93,10 +100,9 @@ def _capture_module(policy: Policy, look_for_frozen: bool) -> Capture:
                 kept = None  # what it would go on with in a handler is not in that graph
             _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
             continue
-        conditions = [guard.condition for guard in guards]
-        conditions += [f"a seed does not replay the draws: those at {p} are made on one path" for p in session.shifted]
+        conditions = [f"a seed does not replay the draws: those at {p} are made on one path" for p in session.shifted]
         result = Capture(program, front_end.method, conditions=conditions, predicated=front_end.predicated)
-        result.shifted = list(session.shifted)
+        result.shifted, result.loops = list(session.shifted), list(session.loops.values())
         if look_for_frozen:
             result.frozen = _frozen(policy, call, exported, front_end)
         undecided = decisions or (front_end.strict and call.sizes)  # torch._dynamo decides without asking Python
@@ -119,15 +125,40 @@ def _holds_python_values(exported: ExportedProgram) -> bool:
 
 
 def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> tuple[ExportedProgram, Session]:
+    if front_end.predicated:
+        form = front_end.control_flow
+        bound = FASTER_AS_LOOP if form is ControlFlow.AUTO else None
+        return _export_predicated(policy, call, seed, Regions(bound=bound, everywhere=form is ControlFlow.NATIVE), form)
     with tracing(seed), policy.working.fresh() as module:
-        if front_end.predicated:
-            with predicated(module, Bounds.parse(policy.loop_bounds)) as session, _state_traced(module, session):
-                return _torch_export(module, call, strict=False), session
         session = Session(module)
         with _state_traced(module, None):
             exported = _torch_export(module, call, strict=front_end.strict)
         session.drew = moved_since(seed)
         return exported, session
+
+
+def _export_predicated(
+    policy: Policy, call: Call, seed: int, regions: Regions, form: ControlFlow
+) -> tuple[ExportedProgram, Session]:
+    """With masks; a loop that turns out to have no bound stays a loop, unless only masks are wanted. Loops that stay
+    loops for speed alone become masks where some variable of theirs cannot be carried."""
+    try:
+        with (
+            tracing(seed),
+            policy.working.fresh() as module,
+            predicated(module, Bounds.parse(policy.loop_bounds), regions) as session,
+            _state_traced(module, session),
+        ):
+            return _torch_export(module, call, strict=False), session
+    except Refused as refused:
+        place = refused.place if refused.kind == "loop-bound-unknown" else None
+        if form is not ControlFlow.MASKS and place is not None and regions.why(place, None) is None:
+            regions = regions.also(place)
+        elif regions.bound is not None:
+            regions = replace(regions, bound=None)
+        else:
+            raise
+    return _export_predicated(policy, call, seed, regions, form)
 
 
 def _state_traced(module: nn.Module, session: Session | None) -> AbstractContextManager[None]:
@@ -146,7 +177,8 @@ def _program(policy: Policy, exported: ExportedProgram, guards: Sequence[Guard] 
         GuardSlot(f"guard_{number}", "", "bool", (), guard.condition, guard.error, guard.place)
         for number, guard in enumerate(guards)
     )
-    program = with_tensor_outputs(Program(functional, replace(policy.interface, guards=slots)))
+    interface = replace(policy.interface, guards=slots)
+    program = with_tensor_outputs(Program(functional, interface, bounds=Bounds.parse(policy.loop_bounds)))
     return program.hold_state(PREFIX) if isinstance(policy.module, Stepped) else program
 
 
@@ -154,7 +186,7 @@ def _frozen(policy: Policy, call: Call, exported: ExportedProgram, front_end: _F
     """Capture again with other inputs, another seed and other sizes; name what differs, and by which of them."""
     other = other_call(policy, call)
     try:
-        again, _ = _export(policy, other, seed=1, front_end=front_end)
+        again, *_ = _export(policy, other, seed=1, front_end=front_end)
     except (Exception, Refused) as error:  # as above; a policy that can be captured on one input only depends on it
         blocker = blocker_of(error)
         return [Frozen(blocker.place, "", "input", "a graph", f"no graph: {blocker.reason}")]

@@ -46,10 +46,14 @@ def observe(policy: Policy, calls: Sequence[Sequence[Any]] = ()) -> Observation:
     with preserved_generators(), _no_collections():
         for index, args in enumerate([policy.example_args, *calls]):
             try:
-                observation.events += _record(policy, args)
+                recording = _record(policy, args)
             except Exception:  # user code on the user's own further inputs; Reference reports those that fail
                 if index == 0:
                     raise
+                continue
+            observation.events += recording.events
+            for place, count in recording.passes.items():
+                observation.passes[place] = max(count, observation.passes.get(place, 0))
         observation.events = list(dict.fromkeys(observation.events))
         observation.changes_with_seed = _changes_with_seed(policy, bool(observation.of(*_DRAWS)))
         observation.changes_between_calls = _changes_between_calls(policy, calls)
@@ -69,7 +73,7 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _record(policy: Policy, args: Sequence[Any]) -> list[Event]:
+def _record(policy: Policy, args: Sequence[Any]) -> Recording:
     recording = Recording()
     seed_generators(0)
     drew = NumpyRandomWatch(recording, policy.working.module)
@@ -90,7 +94,7 @@ def _record(policy: Policy, args: Sequence[Any]) -> list[Event]:
             given = _seeded_arguments(policy, args)
             with Conversions(recording), Dispatches(recording, Storages(module, *given)):
                 module(*given[0], **given[1])
-    return recording.events
+    return recording
 
 
 def _seeded_arguments(policy: Policy, args: Sequence[Any]) -> tuple[Any, Any]:

@@ -37,6 +37,8 @@ class Recording:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.passes: dict[Place, int] = {}  # of loops, by the place of what decides them: see Observation
+        self._running: dict[Place, int] = {}
         self.function = ""  # the torch function or method that the innermost Python code called
 
     def add(self, kind: EventKind, detail: str = "", frame: FrameType | None = None) -> None:
@@ -45,6 +47,21 @@ class Recording:
         place, context = self._locate(frames)
         if place is not None:
             self.events.append(Event(kind, place, detail, context.statement, context.inside))
+
+    def count(self, kind: EventKind, value: Any) -> None:
+        """Count a pass, if the event that was just recorded decided a loop with `value`."""
+        event = self.events[-1] if self.events else None
+        if event is None or event.kind is not kind or event.place is None:
+            return
+        if kind is EventKind.ITEM and isinstance(value, int):
+            most = value
+        elif kind is EventKind.BOOL:
+            ended = event.statement == "while" and not value
+            most = self._running.get(event.place, 0) + (not ended)
+            self._running[event.place] = 0 if ended else most
+        else:
+            return
+        self.passes[event.place] = max(self.passes.get(event.place, 0), most)
 
     def add_own(self, kind: EventKind, detail: str, frame: FrameType) -> None:
         """As `add`, but only where the user's own code, not a library it calls, does it."""
@@ -114,7 +131,10 @@ class Conversions(TorchFunctionMode):
         kind = self._kinds.get(func)
         if kind is not None:
             self._note(kind, func, args)
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if kind is not None:
+            self._recording.count(kind, result)
+        return result
 
     def _note(self, kind: EventKind, func: Any, args: Any) -> None:
         frame = sys._getframe(2)

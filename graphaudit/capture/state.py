@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphaudit.capture.control_flow import Number, Refused, Session, as_result
-from graphaudit.capture.control_flow.select import where
+from graphaudit.graphs.selection import where
 
 
 class StateTracer:

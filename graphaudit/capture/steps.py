@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphaudit.capture.frontend import Capture, capture
+from graphaudit.control_flow import ControlFlow
 from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
 from graphaudit.policy.stateful import Calls, Places, stepped, unlike_reset
 
 
-def captured_steps(policy: Policy, calls: Calls = (), places: Places = ()) -> tuple[Policy | None, Capture]:
+def captured_steps(
+    policy: Policy, calls: Calls = (), places: Places = (), control_flow: ControlFlow = ControlFlow.MASKS
+) -> tuple[Policy | None, Capture]:
     """The stepped policy and its capture; None and the capture of the policy itself where it keeps no state that
     matters, or where its steps cannot be captured.
 
@@ -18,17 +21,17 @@ def captured_steps(policy: Policy, calls: Calls = (), places: Places = ()) -> tu
     """
     made = stepped(policy, calls, places=places)
     if made is None:
-        return None, capture(policy)
-    captured = capture(made)
+        return None, capture(policy, control_flow=control_flow)
+    captured = capture(made, control_flow=control_flow)
     if captured.program is not None:
         idle = _idle(captured.program)
         if idle:
             made = stepped(policy, calls, idle, places)
-            captured = capture(made or policy)
+            captured = capture(made or policy, control_flow=control_flow)
     if captured.program is not None:
         captured.conditions += _conditions(made)
         return made, captured
-    alone = capture(policy)
+    alone = capture(policy, control_flow=control_flow)
     return None, alone if alone.program is not None else captured
 
 

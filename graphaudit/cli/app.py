@@ -79,7 +79,13 @@ def audit(
         subject = load(policy, options, progress)
         from graphaudit.api import audit as run_audit
 
-        report: Report = run_audit(subject, target=names, loop_bounds=options.loop_bound, progress=progress)
+        report: Report = run_audit(
+            subject,
+            target=names,
+            loop_bounds=options.loop_bound,
+            control_flow=options.control_flow,
+            progress=progress,
+        )
     _print(report, output, verbose)
     unfit = fail_on is not FailOn.NEVER and not all(report.fit.values())
     return int(unfit or report.reaches(fail_on.severity))
@@ -136,6 +142,7 @@ def rewrite(
             count=inputs,
             seed=seed,
             loop_bounds=options.loop_bound,
+            control_flow=options.control_flow,
             manager=chosen,
             progress=progress,
         )

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from graphaudit.control_flow import ControlFlow
 from graphaudit.findings import Severity
 
 
@@ -85,6 +86,10 @@ class PolicyOptions:
         Name to use instead of reference: the full pipeline that the deployed policy must match.
     loop_bound
         How often a loop on tensors may run: N for every loop, or file.py:LINE=N for one; may be given several times.
+    control_flow
+        What becomes of a loop whose trip count is data. masks: as many masked passes as its bound says; without a bound
+        it is refused. native: a loop of the graph (ONNX Loop). auto: masks for targets without loops; for the others a
+        loop where no bound is known or a high one is. Branches on tensors are masks in each case.
     """
 
     trust: Flag = False
@@ -94,6 +99,7 @@ class PolicyOptions:
     dynamic_shapes: str | None = None
     reference: str | None = None
     loop_bound: Annotated[tuple[str, ...], Parameter(name="--loop-bound", negative="")] = ()
+    control_flow: Annotated[ControlFlow, Parameter(name="--control-flow")] = ControlFlow.AUTO
 
 
 @Parameter(name="*")

@@ -120,7 +120,7 @@ def _decomposed(program: Program, missing: list[MissingTranslation]) -> Program 
     table = {op: how for op, how in known.items() if str(op) in names}
     if not table:
         return None
-    return Program(program.exported.run_decompositions(table), program.interface, program.noise)
+    return Program(program.exported.run_decompositions(table), program.interface, program.noise, program.bounds)
 
 
 def _refusal(program: Program, opset: int, error: BaseException) -> ExportRefused:

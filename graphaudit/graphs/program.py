@@ -16,14 +16,16 @@ from torch.export.graph_signature import (
     InputKind,
     InputSpec,
     OutputKind,
+    OutputSpec,
     TensorArgument,
 )
 from torch.utils import _pytree as pytree
 
 from graphaudit.findings import Place
+from graphaudit.graphs.loop_bounds import Bounds
 from graphaudit.graphs.noise import Distribution, Noise, draw_noise, draws
 from graphaudit.graphs.places import place_in_trace
-from graphaudit.interface import Interface, Slot, State, dtype_name
+from graphaudit.interface import GuardSlot, Interface, Slot, State, dtype_name
 
 _LIFTED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _REMOVABLE = (*_LIFTED, InputKind.CUSTOM_OBJ)
@@ -36,10 +38,17 @@ class Program:
     `value`; the others are the inputs of the interface, in order, and after them those of `noise`.
     """
 
-    def __init__(self, exported: ExportedProgram, interface: Interface, noise: Sequence[Noise] = ()) -> None:
+    def __init__(
+        self,
+        exported: ExportedProgram,
+        interface: Interface,
+        noise: Sequence[Noise] = (),
+        bounds: Bounds | None = None,
+    ) -> None:
         self.exported = exported
         self.interface = interface
         self.noise = tuple(noise)
+        self.bounds = bounds or Bounds()  # of loops that are still in the graph
 
     @property
     def inputs(self) -> tuple[Slot, ...]:
@@ -162,6 +171,22 @@ class Program:
         )
         return node
 
+    def add_guard(self, node: fx.Node, condition: str, place: Place | None) -> None:
+        """A new output after all others: a 0-d bool, true where the graph is not the policy; `condition` says when."""
+        output = self.graph.output_node()
+        output.args = ((*output.args[0], node),)  # type: ignore[misc]
+        self.exported.graph_signature.output_specs.append(
+            OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
+        )
+        entry, *others = self.exported.module_call_graph
+        signature = copy.copy(entry.signature)
+        assert signature is not None
+        signature.out_spec = pytree.TreeSpec(tuple, None, [signature.out_spec, pytree.treespec_leaf()])
+        signature.outputs = [*signature.outputs, TensorArgument(node.name)]
+        self.exported._module_call_graph = [replace(entry, signature=signature), *others]
+        slot = GuardSlot(f"guard_{len(self.interface.guards)}", "", "bool", (), condition, place=place)
+        self.interface = replace(self.interface, guards=(*self.interface.guards, slot))
+
     def generators(self) -> dict[str, torch.Generator]:
         """Placeholder name → a new `torch.Generator` in the state in which the graph's own was captured."""
         return {
@@ -200,7 +225,7 @@ class Program:
         exported._graph_signature = copy.deepcopy(self.exported.graph_signature)
         exported._constants = dict(self.exported.constants)
         exported._state_dict = dict(self.exported.state_dict)
-        return Program(exported, self.interface, self.noise)
+        return Program(exported, self.interface, self.noise, self.bounds)
 
     def with_interface(self, inputs: Sequence[Slot] | None = None, outputs: Sequence[Slot] | None = None) -> Program:
         """The same program under other slot descriptions."""
@@ -209,7 +234,7 @@ class Program:
             inputs=tuple(inputs if inputs is not None else self.interface.inputs),
             outputs=tuple(outputs if outputs is not None else self.interface.outputs),
         )
-        return Program(self.exported, changed, self.noise)
+        return Program(self.exported, changed, self.noise, self.bounds)
 
     def runner(self, dtype: torch.dtype | None = None) -> Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]:
         """A function from flat arguments to flat outputs; `dtype` casts the lifted floating-point tensors.

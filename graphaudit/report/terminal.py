@@ -25,6 +25,7 @@ def print_report(report: Report, console: Console, *, verbose: bool = False) -> 
 def report_lines(report: Report, console: Console, *, verbose: bool = False) -> Iterator[Text]:
     """The lines of the report, each at most as wide as the console where words allow it."""
     yield from _header(console, report)
+    yield from _loops(console, report.capture)
     yield Text()
     # A certificate lists passes that changed something; a finding may name one of those.
     changed = [row.name for row in report.passes if row.changed and not row.rolled_back]
@@ -72,6 +73,15 @@ def _control_flow(capture: CaptureSummary) -> str:
     parts = [(capture.branches, "branch", "branches"), (capture.loops, "loop", "loops")]
     found = [counted(number, one, many) for number, one, many in parts if number]
     return f"{', '.join(found)} on tensors" if found else "no branches or loops on tensors"
+
+
+def _loops(console: Console, capture: CaptureSummary) -> Iterator[Text]:
+    """What became of each loop whose trip count is data, and why."""
+    for choice in capture.choices:
+        passes = f"{counted(choice.passes, 'masked pass', 'masked passes')}" if choice.passes is not None else "a loop"
+        where = f"{shown_path(choice.place.file)}:{choice.place.line}" if choice.place else ""
+        for_whom = f" for {', '.join(choice.targets)}" if len({c.targets for c in capture.choices}) > 1 else ""
+        yield from hanging(console, Text("loop      ", "bold"), text(f"{where}   {passes}{for_whom}: {choice.why}"))
 
 
 def _closing(console: Console, report: Report) -> Iterator[Text]:

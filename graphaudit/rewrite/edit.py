@@ -57,7 +57,8 @@ def insert_function(
             with successor.graph.inserting_before(successor):
                 node = successor.graph.node_copy(inner, copied.__getitem__)
             node.meta = {"val": inner.meta["val"]}
-            node.meta.update({key: successor.meta[key] for key in _INHERITED if key in successor.meta})
+            source = inner if "stack_trace" in inner.meta else successor  # a region's operators have lines of their own
+            node.meta.update({key: source.meta[key] for key in _INHERITED if key in source.meta})
             copied[inner] = node
         elif inner.op == "get_attr":
             if constants is None:
@@ -91,6 +92,16 @@ def cast_call(successor: fx.Node, value: fx.Node, dtype: torch.dtype) -> fx.Node
 def replace_node(old: fx.Node, new: fx.Node) -> None:
     """Let every reader of `old` read `new`, and erase `old`."""
     old.replace_all_uses_with(new)
+    old.graph.erase_node(old)
+
+
+def replace_results(old: fx.Node, new: Any) -> None:
+    """As `replace_node`; where `old` has several results, `new` holds a node for each."""
+    if isinstance(new, fx.Node):
+        replace_node(old, new)
+        return
+    for getitem in list(old.users):
+        replace_node(getitem, new[getitem.args[1]])
     old.graph.erase_node(old)
 
 

@@ -11,7 +11,7 @@ from torch import fx
 from graphaudit.graphs.fx_view import operator_name
 from graphaudit.graphs.program import Program
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
-from graphaudit.rewrite.edit import insert_function, replace_node
+from graphaudit.rewrite.edit import insert_function, replace_results
 from graphaudit.rulebook.target import Target
 
 Function = Callable[..., Any]
@@ -37,7 +37,7 @@ class OperatorPass(Pass[Program]):
                 result.left.append(Site(site.node, site.place, chosen))
             else:
                 constants = artifact.add_constant if node.graph is artifact.graph else None
-                _replace(node, insert_function(node, chosen, node.args, node.kwargs, constants=constants))
+                replace_results(node, insert_function(node, chosen, node.args, node.kwargs, constants=constants))
                 result.rewritten.append(site)
         if result.changed:
             for module in artifact.exported.graph_module.modules():
@@ -75,12 +75,3 @@ def shape(node: fx.Node) -> tuple[Any, ...]:
 def results_read(node: fx.Node) -> set[int]:
     """Of a call that returns several tensors, the indices of those that anything reads."""
     return {int(user.args[1]) for user in node.users if user.users}  # type: ignore[arg-type]
-
-
-def _replace(node: fx.Node, new: Any) -> None:
-    if isinstance(new, fx.Node):
-        replace_node(node, new)
-        return
-    for getitem in list(node.users):
-        replace_node(getitem, new[getitem.args[1]])
-    node.graph.erase_node(node)

@@ -11,6 +11,7 @@ from graphaudit.graphs.places import place_in_trace
 from graphaudit.rules.checks._source import Function
 
 if TYPE_CHECKING:
+    from graphaudit.audit.subject import Subject
     from graphaudit.capture import Event
     from graphaudit.policy import Policy
 
@@ -51,6 +52,19 @@ def scripted_loops(policy: Policy | None) -> Iterator[Place | None]:
         for loop in graph.findAllNodes("prim::Loop", True):
             if next(iter(loop.inputs())).toIValue() == _NO_LIMIT:
                 yield place_in_trace(loop.sourceRange())
+
+
+def unbounded_regions(subject: Subject) -> Iterator[Place | None]:
+    """The loops of the captured graph that have no bound, where the target runs no loops."""
+    program = subject.capture.program if subject.capture is not None else None
+    if program is None or subject.rulebook is None or subject.rulebook.target.loops:
+        return
+    from graphaudit.graphs.regions import WHILE_LOOP, bound_of, regions_in
+
+    for node in program.graph.find_nodes(op="call_function", target=WHILE_LOOP):
+        for inner in regions_in(node):
+            if inner.target is WHILE_LOOP and bound_of(inner, program.bounds)[0] is None:
+                yield program.place(inner)
 
 
 def _whiles(functions: Iterable[Function], place: Place | None) -> Iterator[ast.While]:

@@ -2,7 +2,8 @@
 
 ## What it does
 
-Reports `while` loops on tensors that no counter limits, and `while True` with an exit that a tensor decides.
+Reports `while` loops on tensors that no counter limits, `while True` with an exit that a tensor decides, and loops over
+a range of a tensor's value that capture found no bound of. It says how often eager ran the loop on the inputs tried.
 
 ## Why it matters
 
@@ -48,9 +49,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
-from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import events, unless_captured
-from graphaudit.rules.checks._loops import bounded, endless_loop
+from graphaudit.findings import Finding, Place, Severity
+from graphaudit.rules.checks._events import events, same_line, unless_captured
+from graphaudit.rules.checks._loops import bounded, endless_loop, unbounded_regions
 from graphaudit.rules.checks._refusals import refusals
 from graphaudit.rules.checks._source import functions
 
@@ -62,16 +63,26 @@ class LoopBoundUnknown(Check):
     code = "GA106"
     name = "loop-bound-unknown"
     severity = Severity.ERROR
-    remedy = "Loop over a range that is certainly long enough, and return whether it was."
+    remedy = "Say how often it runs at most: `# graphaudit: loop-bound=N` on its line, --loop-bound N, or a counter."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Loops on tensors without a counter in their condition."""
-        for reason, place in refusals(subject, self.name):
-            yield self.finding(reason, place=place)
         own = functions(subject.policy)
+        named: list[Place | None] = []
         for event in events(subject, "bool"):
             unbounded = event.statement == "while" and not bounded(own, event.place)
             if unbounded or (event.statement != "while" and endless_loop(own, event.place)):
-                severity = unless_captured(subject, event.place)
-                message = "nothing in the source bounds how often this loop runs"
-                yield self.finding(message, place=event.place, severity=severity)
+                named.append(event.place)
+                yield self._unbounded(subject, event.place, unless_captured(subject, event.place))
+        for place in (*(place for _, place in refusals(subject, self.name)), *unbounded_regions(subject)):
+            if not any(same_line(place, known) for known in named):
+                named.append(place)
+                yield self._unbounded(subject, place, Severity.ERROR)
+
+    def _unbounded(self, subject: Subject, place: Place | None, severity: Severity) -> Finding:
+        message = "nothing in the source bounds how often this loop runs"
+        passes = subject.observation.passes if subject.observation is not None else {}
+        most = max((count for at, count in passes.items() if same_line(at, place)), default=None)
+        if most is not None:
+            message += f"; on the inputs tried eager ran it up to {most} time{'' if most == 1 else 's'}"
+        return self.finding(message, place=place, severity=severity)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.predicate import as_result, predicated
 from graphaudit.capture.control_flow.refusal import Refused
-from graphaudit.capture.control_flow.session import Guard, Session
+from graphaudit.capture.control_flow.session import FASTER_AS_LOOP, Guard, Regions, Session
+from graphaudit.graphs.loop_bounds import Bounds
 
-__all__ = ["Bounds", "Guard", "Number", "Refused", "Session", "as_result", "predicated"]
+__all__ = ["FASTER_AS_LOOP", "Bounds", "Guard", "Number", "Refused", "Regions", "Session", "as_result", "predicated"]

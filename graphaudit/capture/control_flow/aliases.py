@@ -25,15 +25,15 @@ class Aliases:
         """`result` stands for one of `sources`, by the path taken."""
         tensors = [s for s in sources if isinstance(s, torch.Tensor)]
         self._held += [result, *tensors]
-        self._merged.append((_storage(result), frozenset(map(_storage, tensors))))
+        self._merged.append((storage(result), frozenset(map(storage, tensors))))
 
     def check_write(self, tensor: torch.Tensor, roots: Iterable[Any]) -> None:
         """Raise Refused where a write to `tensor` would be seen under another name on some paths, and not on others."""
-        written = _storage(tensor)
+        written = storage(tensor)
         related = [pair for pair in self._merged if written == pair[0] or written in pair[1]]
         if not related:
             return
-        named = {_storage(t) for t in contents([*roots, *_variables()])}
+        named = {storage(t) for t in contents([*roots, *_variables()])}
         for result, sources in related:
             if (written == result and sources & named) or (written in sources and result in named):
                 reason = "this writes in place to a tensor that has another name on some paths only"
@@ -51,6 +51,7 @@ def _variables() -> list[Any]:
     return found
 
 
-def _storage(tensor: torch.Tensor) -> int:
+def storage(tensor: torch.Tensor) -> int:
+    """The identity of the memory behind a tensor, which its views share."""
     identity: int = tensor.untyped_storage()._cdata
     return identity

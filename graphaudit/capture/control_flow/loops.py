@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -11,17 +12,19 @@ from typing import Any
 
 import torch
 
-from graphaudit.capture.control_flow.branches import condition, decides_on_data, predicate
+from graphaudit.capture.control_flow.branches import and_, condition, decides_on_data, predicate
 from graphaudit.capture.control_flow.carried import Dependent
 from graphaudit.capture.control_flow.entries import Maybe
 from graphaudit.capture.control_flow.numbers import Number, as_int, high_of
 from graphaudit.capture.control_flow.refusal import Refused, user_place
+from graphaudit.capture.control_flow.regions import run_region
 from graphaudit.capture.control_flow.rows import LOOP
 from graphaudit.capture.control_flow.select import facts_of, negated
 from graphaudit.capture.control_flow.session import Guard, current
 from graphaudit.capture.control_flow.sizes import is_never_fixed, is_size, limits
 from graphaudit.capture.control_flow.varying import Varying, all_at_once
 from graphaudit.capture.control_flow.world import World, closures
+from graphaudit.control_flow import ControlFlow
 
 _TRIED = 128  # masked passes of a `while` without a bound, in the hope that Python ends it
 
@@ -34,6 +37,10 @@ class Passes:
 
     def __init__(self, *functions: Callable[..., Any] | None) -> None:
         self._functions = functions
+        self._place = user_place()
+        self.why = "Python ends it"
+        self.moves = True  # whether Python has something of its own that is not what it was a pass before
+        self._started: World | None = None
         self._entered: list[tuple[Number, World]] = []
         self._stack = ExitStack()
 
@@ -41,6 +48,8 @@ class Passes:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        if self._entered and kind is None:
+            current().chose(ControlFlow.MASKS, self._place, self.masked, self.why)
         while self._entered:
             held, before = self._entered.pop()
             if kind is None:
@@ -57,10 +66,13 @@ class Passes:
         before = World([*closures(*self._functions), *current().roots()])
         self._stack.enter_context(current().region(held))
         before.assume(facts_of(held))
+        self.moves = self._started is None or self._started.differs_in_python(self._started.now())
+        self._started = before.now()
         self._entered.append((held, before))
 
     def end_at(self, bound: int, held: Number) -> None:
         """The loop would go on where `held` is true; nothing is claimed there, so it is taken for false."""
+        self.why = f"a bound of {bound} was given"
         _guard(held, bound)
         World(closures(*self._functions)).assume(facts_of(negated(held)))
 
@@ -83,7 +95,15 @@ def for_stmt(
             return
         except Dependent:
             pass  # one after the other, then
+    if isinstance(iterated, DataRange):
+        why = current().regions.why(user_place(), iterated.bound)
+        if why is not None:
+            current().chose(ControlFlow.NATIVE, user_place(), None, why)
+            iterated.run_region(extra_test, body, get_state, set_state)
+            return
     with Passes(body, extra_test, get_state, set_state) as passes:
+        if isinstance(iterated, DataRange):
+            passes.why = iterated.why
         for running, item in _items(iterated) if source is None else _in_order(source):
             for test in (running, extra_test):
                 going = True if test is None else test()
@@ -105,25 +125,30 @@ def while_stmt(
     names: tuple[str, ...],
     options: Mapping[str, Any],
 ) -> None:
-    """`while test(): body()`. A loop that tensors end runs masked up to its bound, with a guard for what is beyond."""
+    """`while test(): body()`. A loop that tensors end stays a loop where it was chosen to; else it runs masked up to
+    its bound, with a guard for what is beyond."""
     del names, options
-    bound = current().bounds.at(user_place())
-    count = 0
+    place = user_place()
+    bound = current().bounds.at(place)
     with Passes(test, body, get_state, set_state) as passes:
-        while True:
+        for count in itertools.count():
             going = test()
             if decides_on_data(going):
+                why = current().regions.why(place, bound)
+                if why is not None and not passes.masked:
+                    current().chose(ControlFlow.NATIVE, place, None, why)
+                    run_region(test, body, get_state, set_state)
+                    return
                 held = condition(going)
                 if bound is not None and count >= bound:
                     passes.end_at(bound, held)
                     return
-                if count >= _TRIED:
-                    raise Refused("nothing bounds how often this loop runs", "loop-bound-unknown")
                 passes.enter(held)
+                if bound is None and (passes.masked > _TRIED or not passes.moves):
+                    raise Refused("nothing bounds how often this loop runs", "loop-bound-unknown")
             elif not condition(going):
                 return
             body()
-            count += 1
 
 
 def while_loop(
@@ -189,14 +214,42 @@ class DataRange:
 
     def passes(self) -> Iterator[tuple[Callable[[], Any] | None, Any]]:
         """(whether this pass runs, its item), up to the bound; a guard follows where the bound is not proven."""
-        known = self._count_at_most()
-        bound = known if known is not None else _bound(self._place)
+        known, bound = self._count_at_most(), self.bound
+        if bound is None:
+            raise Refused("nothing bounds how often this loop runs", "loop-bound-unknown")
         for number in range(bound):
             item = self._start + number * self._step
             yield self._runs(item), item
         if known is None:
             last = self._start + bound * self._step
             _guard(condition(last < self._stop), bound)
+
+    @property
+    def bound(self) -> int | None:
+        """The most passes: proven, or given for its line."""
+        known = self._count_at_most()
+        return known if known is not None else current().bounds.at(self._place)
+
+    @property
+    def why(self) -> str:
+        """Where the bound comes from."""
+        proven = self._count_at_most() is not None
+        return f"the code proves at most {self.bound}" if proven else f"a bound of {self.bound} was given"
+
+    def run_region(self, extra_test: Callable[[], Any] | None, body: Callable[[Any], None], *shared: Any) -> None:
+        """The whole loop, however often it runs, as a region."""
+        at = self._start
+
+        def test() -> Any:
+            return and_(self._runs(at), extra_test) if extra_test is not None else at < self._stop
+
+        def step() -> None:
+            nonlocal at
+            item = at
+            at = at + self._step
+            body(item)
+
+        run_region(test, step, *shared)
 
     def _runs(self, item: Any) -> Callable[[], Any]:
         return lambda: item < self._stop
@@ -217,13 +270,6 @@ def _whole(value: Any) -> Any:
             raise TypeError("'float' object cannot be interpreted as an integer")
         return as_int(value)
     return value
-
-
-def _bound(place: Any) -> int:
-    bound = current().bounds.at(place)
-    if bound is None:
-        raise Refused("nothing bounds how often this loop runs", "loop-bound-unknown")
-    return bound
 
 
 def _guard(held: Number, bound: int) -> None:

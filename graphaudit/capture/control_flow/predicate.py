@@ -15,7 +15,6 @@ from torch.utils import _pytree as pytree
 from graphaudit.capture.control_flow.aliases import Aliases
 from graphaudit.capture.control_flow.alternatives import Either
 from graphaudit.capture.control_flow.arrays import tensor_of
-from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.calls import convert
 from graphaudit.capture.control_flow.classes import adopt, release
 from graphaudit.capture.control_flow.entries import Maybe, refusal
@@ -23,18 +22,19 @@ from graphaudit.capture.control_flow.grown import Appended
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.rows import LOOP, AllPasses
-from graphaudit.capture.control_flow.session import Session
+from graphaudit.capture.control_flow.session import Regions, Session
 from graphaudit.capture.control_flow.writes import MaskedWrites
+from graphaudit.graphs.loop_bounds import Bounds
 
 
 @contextmanager
-def predicated(module: nn.Module, bounds: Bounds) -> Iterator[Session]:
+def predicated(module: nn.Module, bounds: Bounds, regions: Regions) -> Iterator[Session]:
     """Put transpiled forwards into the module and its parts, and the user's own back afterwards.
 
     While it lasts, the module's forward returns (result, guards): tensors in place of numbers, and one 0-d bool for
     each loop whose bound may be too low. Raises Refused where it meets what masks cannot express.
     """
-    session = Session(module, bounds)
+    session = Session(module, bounds, regions)
     kept: list[tuple[nn.Module, Any]] = []
     try:
         with session.active():
@@ -66,7 +66,9 @@ def _outermost(module: nn.Module, session: Session) -> Any:
         session.shifted.clear()
         session.aliases = Aliases()
         session.each = None
-        with AllPasses(), MaskedWrites(session):
+        session.region_writes.clear()
+        session.loops.clear()
+        with AllPasses(), MaskedWrites():
             result = forward(*args, **kwargs)
         return pytree.tree_map(as_result, result), [guard.fires for guard in session.guards]
 

@@ -24,6 +24,13 @@ class Refused(BaseException):
         self.kind = kind
         self.place = user_place()
 
+    @classmethod
+    def at(cls, place: Place | None, reason: str) -> Refused:
+        """A refusal of a line that ran earlier."""
+        refusal = cls(reason)
+        refusal.place = place or refusal.place
+        return refusal
+
 
 def refuse_if_left_alone(reasons: Mapping[CodeType, tuple[str, int]]) -> None:
     """Raise Refused where the user's function that asks a tensor for its value could not be transpiled."""

@@ -17,6 +17,7 @@ from graphaudit.capture.control_flow.numbers import Number, is_scalar, kind_of
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.sizes import is_size
 from graphaudit.capture.control_flow.texts import Text
+from graphaudit.graphs.selection import where
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, slice)
 
@@ -104,13 +105,6 @@ def _optional(condition: Number, side: Any, holds: bool) -> tuple[Any, Any] | No
         return None
     known = facts_of(condition if holds else negated(condition)).get(id(side.condition))
     return side.condition if known is None else known, side.taken
-
-
-def where(condition: torch.Tensor, taken: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """`torch.where`; of booleans in logic, because ONNX Runtime's Where has no kernel for them."""
-    if taken.dtype is not torch.bool or other.dtype is not torch.bool:
-        return torch.where(condition, taken, other)
-    return torch.logical_or(torch.logical_and(condition, taken), torch.logical_and(torch.logical_not(condition), other))
 
 
 def _truths(condition: Number, taken: Any, other: Any) -> Number:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -15,11 +15,16 @@ import torch
 from torch import nn
 
 from graphaudit.capture.control_flow.aliases import Aliases
-from graphaudit.capture.control_flow.bounds import Bounds
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused, user_place
 from graphaudit.capture.control_flow.select import facts_of
+from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.findings import Place
+from graphaudit.graphs.loop_bounds import Bounds, beyond
+
+# From this bound on, a loop that runs half as often as it may takes 70 % of the time of its masks in ONNX Runtime,
+# and one that runs as often as it may at most a tenth more: benchmarks/loops_vs_masks.py (ONNX Runtime 1.32).
+FASTER_AS_LOOP = 4
 
 _DEEPEST = 64
 _FRAMES = 10_000  # of Python's; transpiled code takes about ten for each call and each branch
@@ -39,10 +44,34 @@ class Guard:
     @property
     def condition(self) -> str:
         """What the certificate says."""
-        where = f"{Path(self.place.file).name}:{self.place.line}" if self.place else "a line"
         if self.error:
+            where = f"{Path(self.place.file).name}:{self.place.line}" if self.place else "a line"
             return f"{where} raises {self.error} on some inputs; a guard output is true on those"
-        return f"the loop at {where} runs at most {self.bound} times; a guard output is true where it would go on"
+        return beyond(self.place, self.bound)
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Which loops that tensors decide stay loops in the graph: those on `lines` (file, line), those whose known
+    bound is `bound` passes or more (None: whatever their bound, they become masks), or every one."""
+
+    lines: frozenset[tuple[str, int]] = frozenset()
+    bound: int | None = None
+    everywhere: bool = False
+
+    def why(self, place: Place | None, bound: int | None) -> str | None:
+        """Why the loop at `place`, which runs at most `bound` times, stays a loop; None where it becomes masks."""
+        if self.everywhere:
+            return "asked for"
+        if place is not None and (place.file, place.line) in self.lines:
+            return "nothing bounds how often it runs"
+        if self.bound is not None and bound is not None and bound >= self.bound:
+            return f"up to {bound} passes, faster as a loop from {self.bound} on"
+        return None
+
+    def also(self, place: Place) -> Regions:
+        """These, and the loop at `place`."""
+        return replace(self, lines=self.lines | {(place.file, place.line)})
 
 
 @dataclass
@@ -51,9 +80,11 @@ class Session:
 
     root: nn.Module
     bounds: Bounds = field(default_factory=Bounds)
+    regions: Regions = field(default_factory=Regions)
     masks: list[torch.Tensor] = field(default_factory=list)
     held: list[Number] = field(default_factory=list)  # the conditions that the masks are made of
     guards: list[Guard] = field(default_factory=list)
+    loops: dict[Place | None, LoopChoice] = field(default_factory=dict)  # what became of each loop
     aliases: Aliases = field(default_factory=Aliases)
     depth: int = 0  # of calls
     attempts: int = 0  # how many `try` are around that would catch what data raises
@@ -61,6 +92,8 @@ class Session:
     adopted: dict[type, list[tuple[str, object]]] = field(default_factory=dict)  # classes, with what was their own
     each: Any = None  # the run of a body for all passes (varying.AllAtOnce) that is going on
     writes: int = 0  # in-place writes to tensors so far
+    loops_around: int = 0  # how many loops that stay loops surround what runs
+    region_writes: list[tuple[torch.Tensor, Place | None]] = field(default_factory=list)  # in the innermost
     globals: dict[int, Mapping[str, object]] = field(default_factory=dict)  # of the user's files, by id
     drew: bool = False  # from Python's or NumPy's generator, while torch traced: the graph holds those numbers
     shifted: list[Place] = field(default_factory=list)  # where the policy draws on one path only
@@ -80,6 +113,12 @@ class Session:
         """Where the state that forward may change starts: the policy, and objects among its files' globals."""
         held = [v for g in self.globals.values() for k, v in g.items() if not k.startswith("__")]
         return [self.root, *(v for v in held if isinstance(v, list | dict | set))]
+
+    def chose(self, form: ControlFlow, place: Place | None, passes: int | None, why: str) -> None:
+        """Note what becomes of the loop at `place`: the most passes, where it is met more than once."""
+        known = self.loops.get(place)
+        if known is None or (known.passes or 0) < (passes or 0):
+            self.loops[place] = LoopChoice(form=form, place=place, passes=passes, why=why)
 
     @contextmanager
     def region(self, condition: Number) -> Iterator[None]:

@@ -19,9 +19,10 @@ from graphaudit.capture.control_flow.grown import Appended
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.rows import LOOP
-from graphaudit.capture.control_flow.select import select, where
+from graphaudit.capture.control_flow.select import select
 from graphaudit.capture.control_flow.session import current
 from graphaudit.capture.control_flow.sizes import depends_on_data, is_size
+from graphaudit.graphs.selection import where
 
 _HOLDERS = nn.ModuleList | nn.Sequential | nn.ParameterList
 

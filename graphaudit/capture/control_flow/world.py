@@ -10,13 +10,16 @@ from typing import Any
 import torch
 from malt.operators.variables import Undefined
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.capture.control_flow.select import facts_of, negated, resolved, select
 from graphaudit.policy.usercode import is_users
 
-_MISSING = Undefined("an attribute")
+MISSING = Undefined("an attribute")
+
+Slot = tuple[int, Any]  # a container, by identity, and the place in it: an index, a key, None for a variable
 
 
 class World:
@@ -48,6 +51,49 @@ class World:
         now = ((container, items, _items(container)) for container, items in self._kept.values())
         return [(container, was, held) for container, was, held in now if not _is_same(held, was)]
 
+    def slots(self) -> dict[Slot, Any]:
+        """What every variable, attribute and entry holds."""
+        return {
+            (key, place): value
+            for key, (container, items) in self._kept.items()
+            for place, value in _entries(container, items).items()
+        }
+
+    def put(self, slot: Slot, value: Any) -> None:
+        """Let a slot hold `value` from now on."""
+        container, items = self._kept[slot[0]][0], _items(self._kept[slot[0]][0])
+        if isinstance(container, CellType):
+            container.cell_contents = value
+        else:
+            items[slot[1]] = value
+            _fill(container, items)
+
+    def differences(self, later: World) -> Iterator[tuple[Slot, Any]]:
+        """(slot, what it holds in `later`) where that is something else than here; an attribute may be new in `later`.
+
+        Raises Refused where a container has gained or lost entries.
+        """
+        for key, (container, items) in self._kept.items():
+            rest = later._kept[key][1]
+            if _is_same(items, rest):
+                continue
+            old, new = _entries(container, items), _entries(container, rest)
+            grown = bool(new.keys() - old.keys()) and not isinstance(container, _Attributes)
+            if isinstance(container, set) or grown or old.keys() - new.keys():
+                raise Refused(f"this loop leaves more or fewer members in a {_kind(container)} on each pass")
+            for place, value in new.items():
+                before = old.get(place, MISSING)
+                if value is not before and not (isinstance(value, bool | int | float | str) and _equal(before, value)):
+                    yield (key, place), value
+
+    def differs_in_python(self, later: World) -> bool:
+        """Whether anything but tensors and numbers out of tensors is something else in `later`."""
+        try:
+            values = [value for _, value in self.differences(later)]
+        except Refused:
+            return True
+        return any(not isinstance(v, torch.Tensor | Number) for v in pytree.tree_leaves(values))
+
     def assume(self, facts: dict[int, bool]) -> None:
         """Put the truth that is known in a region in place of the conditions (by id) that variables hold."""
         for container, items in self._kept.values():
@@ -76,7 +122,7 @@ def _merged(condition: Number, container: Any, items: Any, rest: Any) -> Any:
         return select(condition, items, rest)
     if isinstance(container, _Attributes):
         keys = [*items, *(k for k in rest if k not in items)]
-        return {k: select(condition, items.get(k, _MISSING), rest.get(k, _MISSING)) for k in keys}
+        return {k: select(condition, items.get(k, MISSING), rest.get(k, MISSING)) for k in keys}
     if isinstance(container, set):
         if items == rest:
             return items
@@ -89,7 +135,7 @@ def _items(container: Any) -> Any:
         try:
             return container.cell_contents
         except ValueError:
-            return _MISSING
+            return MISSING
     if isinstance(container, _Attributes):
         return dict(container.table)
     return list(container) if isinstance(container, deque) else container.copy()
@@ -119,6 +165,22 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(v is other[k] for k, v in one.items())
     return isinstance(one, set) and isinstance(other, set) and one == other
+
+
+def _entries(container: Any, items: Any) -> dict[Any, Any]:
+    if isinstance(container, CellType):
+        return {None: items}
+    if isinstance(items, dict):
+        return items
+    return dict(enumerate(items)) if isinstance(items, list) else {}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _kind(container: Any) -> str:
+    return "module" if isinstance(container, _Attributes) else type(container).__name__
 
 
 class _Attributes:

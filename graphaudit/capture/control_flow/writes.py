@@ -9,10 +9,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from graphaudit.capture.control_flow.limits import carry
-from graphaudit.capture.control_flow.refusal import Refused, refuse_if_left_alone
+from graphaudit.capture.control_flow.refusal import Refused, refuse_if_left_alone, user_place
 from graphaudit.capture.control_flow.safety import made_safe
-from graphaudit.capture.control_flow.select import where
-from graphaudit.capture.control_flow.session import Session
+from graphaudit.capture.control_flow.session import current
+from graphaudit.graphs.selection import where
 
 _ASKING = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "is_nonzero")
 _RESHAPING = ("resize_", "resize_as_", "set_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "__set__")
@@ -31,31 +31,32 @@ class MaskedWrites(TorchFunctionMode):
     A draw in a region is noted: skipping it shifts the later ones. Raises Refused for a change of shape.
     """
 
-    def __init__(self, session: Session) -> None:
-        super().__init__()
-        self._session = session
-
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        mask = self._session.mask
+        session = current()
+        mask = session.mask
         name = getattr(func, "__name__", "")
         if name in _ASKING:
-            refuse_if_left_alone(self._session.left_alone)
+            refuse_if_left_alone(session.left_alone)
         written = _written(name, args, kwargs)
-        if self._session.each is not None:
-            self._session.each.note(func, written, (args, kwargs))
+        if session.each is not None:
+            session.each.note(func, written, (args, kwargs))
         if written is not None:
-            self._session.writes += 1
-            self._session.aliases.check_write(written, self._session.roots())
+            session.writes += 1
+            session.aliases.check_write(written, session.roots())
+            session.region_writes.append((written, user_place()))
+        if name in _DRAWS and _really_draws(name, args, kwargs):
+            if session.loops_around:
+                raise Refused("how many random draws this loop makes depends on data", "draw-in-branch")
+            if mask is not None:
+                session.note_draw()
         if mask is None:
             result = func(*args, **kwargs)
             carry(name, args, kwargs, result)
             return result
         args, kwargs = made_safe(func, args, kwargs, mask)
-        if name in _DRAWS and _really_draws(name, args, kwargs):
-            self._session.note_draw()
         if written is None:
             result = func(*args, **kwargs)
             carry(name, args, kwargs, result)

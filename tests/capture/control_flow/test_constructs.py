@@ -82,8 +82,10 @@ def test_a_bound_that_is_too_low_is_said_by_a_guard() -> None:
     built.loop_bounds = (2,)
     captured = capture(built, look_for_frozen=False)
     assert captured.program is not None and [s.name for s in captured.program.outputs] == ["output", "guard_0"]
-    (condition,) = captured.conditions
-    assert condition.startswith(f"the loop at refusals.py:{line_of(refusals.unbounded_while)[0]} runs at most 2 times")
+    (guard,) = captured.program.interface.guards
+    assert guard.condition.startswith(
+        f"the loop at refusals.py:{line_of(refusals.unbounded_while)[0]} runs at most 2 times"
+    )
     run = captured.program.runner()
     for x in INPUTS:
         result, guard = run([x])

@@ -14,6 +14,12 @@ from graphaudit.findings import Place
 _COMMENT = re.compile(r"#\s*graphaudit:\s*loop-bound\s*=\s*(\d+)")
 
 
+def beyond(place: Place | None, bound: int) -> str:
+    """When the guard of a loop of `bound` masked passes is true, as the certificate says it."""
+    where = f"{Path(place.file).name}:{place.line}" if place else "a loop"
+    return f"the loop at {where} runs at most {bound} times; a guard output is true where it would go on"
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Bounds by `file.py:LINE`, and one for every other loop (None: there is none)."""
