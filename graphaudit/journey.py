@@ -51,6 +51,7 @@ _READS = (
 )
 # What the capture itself repairs where it makes masks of branches and loops.
 _MASKED = {
+    *("packed-sequence", "lengths-frozen"),
     *("data-dependent-branch", "data-dependent-loop", "data-dependent-module-choice", "python-table-lookup"),
     *("early-return", "break-in-loop", "item-call", "tolist", "recursion", "tensor-rebuilt-from-python"),
     *("loop-bound-unknown", "data-dependent-assert", "data-dependent-raise"),

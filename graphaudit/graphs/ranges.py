@@ -237,8 +237,10 @@ def _clamp(ranges: Ranges, node: Node) -> Interval:
         low = tensors[0].low if tensors[0] else -INF
         high = tensors[1].high if tensors[1] else INF
     else:
-        low = float(bounds[0]) if bounds[0] is not None else -INF
-        high = float(bounds[1]) if bounds[1] is not None else INF
+        low, high = (
+            float(b) if isinstance(b, int | float) else unknown  # a bound may be a size that varies
+            for b, unknown in zip(bounds, (-INF, INF), strict=True)
+        )
     return Interval(min(max(given.low, low), high), max(min(given.high, high), low))
 
 

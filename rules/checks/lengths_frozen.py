@@ -2,13 +2,13 @@
 
 ## What it does
 
-Reports packed sequences whose lengths Python read while the graph was made: because capture failed or froze a value at
-that line, or because `forward` makes a list of them.
+Reports packed sequences whose lengths became constants, because capture failed or froze a value at that line. A note
+stands where capture kept the lengths as values of the graph, which a trace would not.
 
 ## Why it matters
 
-The deployed policy cuts every batch at the lengths of the example: rows that are longer lose their end, rows that are
-shorter are read into their padding.
+Packing reads the lengths on the CPU. A trace makes constants of them, and then the deployed policy cuts every batch at
+the lengths of the example: rows that are longer lose their end, rows that are shorter are read into their padding.
 
 ## Example
 
@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import events, explained, failed, frozen_at
+from graphaudit.rules.checks._events import events, failed, frozen_at
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -56,7 +56,5 @@ class LengthsFrozen(Check):
         """Packed sequences whose lengths are constants of the graph, or would be."""
         for event in events(subject, "packed"):
             lost = failed(subject) or frozen_at(subject, event.place)
-            if lost or explained(subject, event.place, ("tolist", "item")):
-                severity = Severity.ERROR if lost else Severity.NOTE
-                message = "the lengths of these sequences are values that Python reads"
-                yield self.finding(message, place=event.place, severity=severity)
+            message = "the lengths of these sequences are values that Python reads"
+            yield self.finding(message, place=event.place, severity=Severity.ERROR if lost else Severity.NOTE)

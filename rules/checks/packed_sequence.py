@@ -7,9 +7,9 @@ Reports `pack_padded_sequence` and `pack_sequence` inside `forward`.
 ## Why it matters
 
 Packing needs the lengths on the CPU and lays the data out by them: the number of rows at each time step is a value,
-which capture either refuses or freezes. ONNX has no packed sequence; the exporters replace it by the `sequence_lens`
-input of the recurrent operator, or fail. At deployment a policy steps through time, so packing usually belongs to the
-training loop alone.
+which stock capture either refuses or freezes, and ONNX has no packed sequence. graphaudit runs RNN, LSTM and GRU over
+the padded sequence, and lets no step behind a row's length count; other uses of the packed data stop it. At deployment
+a policy steps through time, so packing usually belongs to the training loop alone.
 
 ## Example
 

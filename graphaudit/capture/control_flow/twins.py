@@ -17,6 +17,7 @@ from graphaudit.capture.control_flow import (
     entries,
     foreign,
     loops,
+    packed,
     reductions,
     tables,
     texts,
@@ -65,6 +66,9 @@ def twin_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
     drawn = foreign.twin(function)
     if drawn is not None:
         return drawn
+    over_packed = packed.twin_of(function, args, kwargs)
+    if over_packed is not None:
+        return over_packed
     owner = getattr(function, "__self__", None)
     if isinstance(function, BuiltinMethodType | BuiltinFunctionType | MethodType) and owner is not None:
         found = _of_method(function.__name__, owner, args)
