@@ -1,12 +1,12 @@
-"""The median becomes the lower middle element of the sorted values.
+"""The median becomes the lower middle element of the sorted values, the k-th smallest the element before k.
 
-    median(x, d).values  →  sort(x, d).values[(n - 1) // 2]      n = x.shape[d]; NaN where x holds NaN along d
-    median(x)            →  the same over all elements
+    median(x, d)       →  sort(x, d)[(n - 1) // 2]      n = x.shape[d]; NaN, and its first place, where x holds NaN
+    median(x)          →  the same over all elements, without a place
+    kthvalue(x, k, d)  →  sort(x, d)[k - 1]
 
-- Left alone: the index of the median, which torch leaves open among equal values; a number of elements that varies;
-  no elements.
+- Left alone: a number of elements that varies; no elements.
 
-The results are exact.
+The values are exact. Of several equal values torch leaves open whose index it returns; here it is the first's.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from graphaudit.rulebook.target import Target
 
 
 class DecomposeMedian(OperatorPass):
-    """median → sort and select."""
+    """median and kthvalue → sort and select."""
 
     name = "decompose_median"
     fixes = ("median", "unsupported-op")
-    target_ops = frozenset({"aten.median"})
+    target_ops = frozenset({"aten.median", "aten.kthvalue"})
     claims = Claim.EQUIVALENT
 
     def replacement(self, program: Program, node: fx.Node, target: Target) -> Function | str:
@@ -35,29 +35,41 @@ class DecomposeMedian(OperatorPass):
         source = node.args[0]
         assert isinstance(source, fx.Node)
         sizes = shape(source)
+        if node.target is torch.ops.aten.kthvalue.default:
+            return _kth
         whole = node.target is torch.ops.aten.median.default
         count = math.prod(sizes) if whole or not sizes else sizes[argument(node, "dim")]
         if not isinstance(count, int):
             return "the number of elements varies"
         if count == 0:
             return "there are no elements"
-        if not whole and 1 in results_read(node):
-            return "the index of the median is read"
-        return _median if whole else _median_along
+        if whole:
+            return _median
+        return _median_along if 1 in results_read(node) else _median_value_along
 
 
 def _median(x: Tensor) -> Tensor:
-    return _middle(x.reshape(-1), 0, keepdim=False)
+    return _median_along(x.reshape(-1), 0)[0]
 
 
-def _median_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, None]:
-    return (_middle(x, dim, keepdim) if x.dim() else x.clone()), None
+def _median_value_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, None]:
+    return _median_along(x, dim, keepdim)[0], None
 
 
-def _middle(x: Tensor, dim: int, keepdim: bool) -> Tensor:
-    at = (int(x.shape[dim]) - 1) // 2
-    ordered = x.sort(dim).values
-    middle = ordered.narrow(dim, at, 1) if keepdim else ordered.select(dim, at)
-    if not x.is_floating_point():
-        return middle
-    return torch.where(x.isnan().any(dim, keepdim), torch.nan, middle)
+def _median_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    middle, index = _kth(x, (int(x.shape[dim]) - 1) // 2 + 1 if x.dim() else 1, dim, keepdim)
+    if not x.is_floating_point() or not x.dim():
+        return middle, index
+    undefined = x.isnan()
+    any_nan = undefined.any(dim, keepdim)
+    first = undefined.to(torch.int32).argmax(dim, keepdim)
+    return torch.where(any_nan, torch.nan, middle), torch.where(any_nan, first, index)
+
+
+def _kth(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not x.dim():
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    values, indices = x.sort(dim)
+    if keepdim:
+        return values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
+    return values.select(dim, k - 1), indices.select(dim, k - 1)

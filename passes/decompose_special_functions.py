@@ -4,6 +4,8 @@
     lgamma(x)   →  Taylor's series at 2 after steps by 1 into [1.5, 2.5]; Stirling's series from 8 up;
                    log(pi / |sin(pi x)|) - lgamma(1 - x) for x < 0.5
     digamma(x)  →  its asymptotic series after steps by 1 to 8 and more; digamma(1 - x) - pi / tan(pi x) for x < 0
+    hypot(x, y)      →  m * sqrt(1 + (n / m)²)                 m, n: the larger and the smaller of |x| and |y|
+    logaddexp(x, y)  →  max(x, y) + log1p(exp(-|x - y|))      logaddexp2 likewise
 
 - float32 and float64; the number of terms follows from the dtype.
 - Left alone: other dtypes.
@@ -64,7 +66,10 @@ class DecomposeSpecialFunctions(OperatorPass):
 
     name = "decompose_special_functions"
     fixes = ("erfinv", "lgamma", "unsupported-op")
-    target_ops = frozenset({"aten.erfinv", "aten.special_erfinv", "aten.lgamma", "aten.digamma"})
+    target_ops = frozenset(
+        {"aten.erfinv", "aten.special_erfinv", "aten.lgamma", "aten.digamma"}
+        | {"aten.hypot", "aten.logaddexp", "aten.logaddexp2"}
+    )
     claims = Claim.EQUIVALENT
 
     def replacement(self, program: Program, node: fx.Node, target: Target) -> Function | str:
@@ -72,9 +77,12 @@ class DecomposeSpecialFunctions(OperatorPass):
         source = node.args[0]
         assert isinstance(source, fx.Node)
         dtype = source.meta["val"].dtype
+        name = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
+        if name in _OF_TWO:
+            return _OF_TWO[name]
         if dtype not in _SERIES_TERMS:
             return f"there are no coefficients for {str(dtype).removeprefix('torch.')}"
-        return {"lgamma": _lgamma, "digamma": _digamma}.get(node.target._schema.name[6:], _erfinv)  # type: ignore[union-attr]
+        return {"lgamma": _lgamma, "digamma": _digamma}.get(name, _erfinv)
 
 
 def _erfinv(y: Tensor) -> Tensor:
@@ -132,6 +140,27 @@ def _digamma(x: Tensor) -> Tensor:
     mirror = value - math.pi / (math.pi * fraction).tan()
     result = torch.where(reflected, torch.where(fraction == 0, torch.nan, mirror), value)
     return torch.where(x == 0, -1 / x, result)
+
+
+def _hypot(x: Tensor, y: Tensor) -> Tensor:
+    x, y = x.abs(), y.abs()
+    large, small = torch.maximum(x, y), torch.minimum(x, y)
+    ratio = small / torch.where(large == 0, 1.0, large)
+    infinite = (x == torch.inf) | (y == torch.inf)
+    return torch.where(infinite, torch.inf, large * (1 + ratio * ratio).sqrt())
+
+
+def _logaddexp(x: Tensor, y: Tensor) -> Tensor:
+    distance = torch.where(x == y, 0.0, x - y).abs()  # two equal infinities are no NaN
+    return torch.maximum(x, y) + distance.neg().exp().log1p()
+
+
+def _logaddexp2(x: Tensor, y: Tensor) -> Tensor:
+    distance = torch.where(x == y, 0.0, x - y).abs()
+    return torch.maximum(x, y) + distance.neg().exp2().log1p() / math.log(2)
+
+
+_OF_TWO: dict[str, Function] = {"hypot": _hypot, "logaddexp": _logaddexp, "logaddexp2": _logaddexp2}
 
 
 def _ratio(x: Tensor, coefficients: tuple[Sequence[float], Sequence[float]]) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 from onnx_ir.passes import common as ir_passes
+from onnxscript.function_libs.torch_lib.ops.core import aten_sort
 from torch import fx
 
 from graphaudit.export.scalars import keep_doubles
@@ -22,6 +23,9 @@ from graphaudit.interface import Interface, Slot
 from graphaudit.quiet import quiet
 from graphaudit.rulebook.target import Target
 
+# Overloads that torch's registry lacks. TopK puts the lower index first among equal values, as a stable sort does:
+# https://onnx.ai/onnx/operators/onnx__TopK.html
+_TRANSLATIONS: dict[Any, Any] = {torch.ops.aten.sort.stable: aten_sort}
 _FAILED_NODE = re.compile(r"Error when translating node %(\w+)")
 
 
@@ -98,7 +102,13 @@ def _fill_places(model: OnnxModel, program: Program) -> None:
 
 def _translate(program: Program, opset: int, *, decompose: bool = True) -> ir.Model:
     try:
-        exported: Any = torch.onnx.export(program.exported, dynamo=True, opset_version=opset, verbose=False)
+        exported: Any = torch.onnx.export(
+            program.exported,
+            dynamo=True,
+            opset_version=opset,
+            custom_translation_table=_TRANSLATIONS,
+            verbose=False,
+        )
     except torch.onnx.errors.OnnxExporterError as error:
         refusal = _refusal(program, opset, error)
         simpler = _decomposed(program, refusal.missing) if decompose else None
@@ -153,7 +163,7 @@ def _missing(program: Program, opset: int) -> tuple[list[MissingTranslation], di
         untranslated = [
             MissingTranslation(_operator(n), n.name, _place(n), _why_untranslated(n))
             for n in nodes
-            if _is_dispatched(n) and _dispatching.dispatch(n, registry)[0] is None
+            if _is_dispatched(n) and n.target not in _TRANSLATIONS and _dispatching.dispatch(n, registry)[0] is None
         ]
     except Exception:  # private modules of another torch: any error means that they cannot be asked
         return [], {}

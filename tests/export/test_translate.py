@@ -116,6 +116,21 @@ def test_an_operator_that_is_translated_in_part_is_written_in_simpler_ones():
     torch.testing.assert_close(runner(to_onnx(program, ONNXRUNTIME))([q])[0], policy.working(q))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tuple(x.sort(stable=True)),
+        lambda x: tuple(torch.sort(x, dim=0, descending=True, stable=True)),
+        lambda x: torch.argsort(x, dim=-1, descending=True, stable=True),
+    ],
+)
+def test_a_stable_sort_stays_stable(function):
+    ties = torch.tensor([[1.0, 0.0, 1.0, -0.0, 1.0, 0.0] * 5, [2.0, 1.0, 2.0, float("inf"), 1.0, 2.0] * 5])
+    _, program = make_program(Unary(function), (ties,))
+    for got, want in zip(runner(to_onnx(program, ONNXRUNTIME))([ties]), program.runner()([ties]), strict=True):
+        assert torch.equal(got, want)
+
+
 def test_complex_interfaces_are_refused():
     class Policy(nn.Module):
         def forward(self, x):

@@ -52,6 +52,26 @@ def test_equivalent_on_awkward_inputs(call):
     assert_runs_alike(program, (x,), rtol=2e-6, atol=2e-6)
 
 
+PAIRS = torch.cartesian_prod(*[torch.tensor([0.0, -0.0, 3.0, -4.0, 1e-30, 1e30, 3e38, -90.0, INF, -INF])] * 2)
+OF_TWO = {
+    "hypot": torch.hypot,
+    "logaddexp": torch.logaddexp,
+    "logaddexp2": torch.logaddexp2,
+}
+
+
+@pytest.mark.parametrize("call", OF_TWO)
+def test_functions_of_two(call):
+    module = Unary(lambda x: OF_TWO[call](x[:, 0], x[:, 1]))
+    program = run_pass(DecomposeSpecialFunctions, module, (PAIRS,), ({0: "batch"},)).artifact
+    assert call not in ops(program)
+    got, want = program.runner()([PAIRS])[0], module(PAIRS)
+    torch.testing.assert_close(got, want, rtol=1e-6, atol=0, equal_nan=True)
+    half = run_pass(DecomposeSpecialFunctions, module, (PAIRS.half(),)).artifact
+    torch.testing.assert_close(half.runner()([PAIRS.half()])[0], module(PAIRS.half()), rtol=4e-3, atol=0)
+    assert_runs_alike(program, (PAIRS[:40],), rtol=1e-6, atol=1e-7)
+
+
 def test_half_precision_stays():
     result = run_pass(DecomposeSpecialFunctions, Unary(torch.lgamma), (torch.ones(3, dtype=torch.float16),))
     assert not result.changed
