@@ -383,10 +383,10 @@ def _names_inside(node: Any) -> bool:
 
 
 def _is_chain(node: ast.AST) -> bool:
-    """A chained comparison with something in its middle that is not a plain name or constant."""
+    """A chained comparison with a call in its middle, which must not run twice."""
     if not isinstance(node, ast.Compare) or len(node.ops) < 2:
         return False
-    return not all(isinstance(c, ast.Name | ast.Constant) for c in node.comparators[:-1])
+    return any(isinstance(inner, ast.Call) for c in node.comparators[:-1] for inner in ast.walk(c))
 
 
 def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
