@@ -42,6 +42,7 @@ class CleanOnnxGraph(Pass[OnnxModel]):
             if not ordered:
                 graph.toposort()
             cleaned = gs.export_onnx(graph, do_type_check=False).graph
+        _keep_overloads(artifact.proto.graph, cleaned, renamed)
         rewritten = [*removed, *_dropped(artifact, cleaned, renamed), *_drop_imports(artifact)]
         if not ordered:
             rewritten.append(Site(cleaned.name, reason="nodes were not in topological order"))
@@ -137,6 +138,13 @@ def _dropped(model: OnnxModel, cleaned: onnx.GraphProto, renamed: dict[str, str]
     kept = {t.name for t in cleaned.initializer}
     unread = [t.name for t in model.proto.graph.initializer if t.name not in kept]
     return sites + [Site(name, reason="initializer that nothing reads") for name in unread]
+
+
+def _keep_overloads(before: onnx.GraphProto, cleaned: onnx.GraphProto, renamed: dict[str, str]) -> None:
+    """Which of several functions of one name a node calls; onnx-graphsurgeon 0.6 forgets it."""
+    called = {renamed.get(name, name): n.overload for n in _nodes(before) if n.overload for name in n.output}
+    for node in _nodes(cleaned):
+        node.overload = next((called[name] for name in node.output if name in called), "")
 
 
 def _drop_imports(model: OnnxModel) -> list[Site]:

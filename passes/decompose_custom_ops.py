@@ -73,7 +73,7 @@ class DecomposeCustomOps(OperatorPass):
             return "it is no operator of PyTorch's dispatcher"
         custom = find(operator._schema.name)
         node_kept = custom.node_for(target.name) if custom else None
-        if node_kept is not None:
+        if node_kept is not None and not _has_sizes(node):
             return f"it becomes the node {node_kept}"
         if custom is not None and custom.plain is not None:
             return _functional(custom.plain, node)
@@ -90,6 +90,11 @@ class DecomposeCustomOps(OperatorPass):
             kernel = partial(_written, kernel, names)
         made = _functional(kernel, node)
         return f"{made}; {_REGISTER}" if isinstance(made, str) else made
+
+
+def _has_sizes(node: fx.Node) -> bool:
+    """Whether a number among its arguments is a size that varies, which no attribute of an ONNX node can hold."""
+    return any(not isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes)
 
 
 def _functional(kernel: Function, node: fx.Node) -> Function | str:

@@ -42,6 +42,11 @@ class OnnxNode:
         if self.version < 1:
             raise CustomOpError(f"{self.version} is no version of a domain", "Use 1 or more.")
 
+    @property
+    def origin_type(self) -> str:
+        """How a plugin of Ascend's ATC names the node (`npu::1::NPUGeluV2` in CANN's own, canndev's onnx_plugin)."""
+        return f"{self.domain}::{self.version}::{self.op_type}"
+
     def __str__(self) -> str:
         return f"{self.domain}::{self.op_type} version {self.version}"
 
@@ -95,3 +100,9 @@ def find(name: str) -> CustomOp | None:
 def registered() -> list[CustomOp]:
     """All registered operators, by name."""
     return [_REGISTERED[name] for name in sorted(_REGISTERED)]
+
+
+def node_of(domain: str, op_type: str) -> OnnxNode | None:
+    """The node `domain::op_type` of a registered operator."""
+    nodes = (custom.onnx for custom in registered())
+    return next((n for n in nodes if n is not None and (n.domain, n.op_type) == (domain, op_type)), None)

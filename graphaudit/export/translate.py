@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
 import onnx_ir as ir
 import torch
 from onnx_ir.passes import common as ir_passes
 from onnxscript.function_libs.torch_lib.ops.core import aten_sort
 from torch import fx
 
+from graphaudit.export.custom_nodes import BodyRefused, add_bodies, translations
 from graphaudit.export.scalars import keep_doubles
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
@@ -49,18 +51,19 @@ class ExportRefused(Exception):
 
 
 def to_onnx(program: Program, target: Target) -> OnnxModel:
-    """The program as an ONNX model at `target.opset`, without model-local functions.
+    """The program as an ONNX model at `target.opset`. Its only model-local functions are the bodies of custom nodes.
 
     Inputs and outputs carry the names of the interface, in its order, and noise follows the arguments; an input that
     the graph does not use is still an input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
     """
     _refuse_complex(program.interface)
     with quiet(), whole_recurrent_layers():
-        model = _translate(keep_doubles(program), target.opset)
+        model = _flat(program, target)
         _check_interface(model, program)
-        if model.functions:
-            ir_passes.InlinePass()(model)
-        ir_passes.RemoveUnusedOpsetsPass()(model)
+        try:
+            add_bodies(model, program, target, lambda plain: _flat(plain, target))
+        except BodyRefused as refused:
+            raise ExportRefused(str(refused)) from refused
         _name_dimensions(model, program.inputs)
         _name_values(model, program)
         result = OnnxModel.from_proto(ir.to_proto(model))
@@ -72,6 +75,15 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     return result
 
 
+def _flat(program: Program, target: Target) -> ir.Model:
+    """What torch makes of the program, its functions inlined."""
+    model = _translate(keep_doubles(program), target)
+    if model.functions:
+        ir_passes.InlinePass()(model)
+    ir_passes.RemoveUnusedOpsetsPass()(model)
+    return model
+
+
 def strip_metadata(model: OnnxModel) -> None:
     """Drop the exporter's metadata in place: `places` has the source lines, and a model should not name host paths."""
     graph = model.proto.graph
@@ -81,7 +93,7 @@ def strip_metadata(model: OnnxModel) -> None:
             value.ClearField("metadata_props")
     for tensor in graph.initializer:
         tensor.ClearField("metadata_props")
-    pending = [graph]
+    pending: list[onnx.GraphProto | onnx.FunctionProto] = [graph, *model.proto.functions]
     while pending:
         for node in pending.pop().node:
             node.ClearField("metadata_props")
@@ -100,21 +112,21 @@ def _fill_places(model: OnnxModel, program: Program) -> None:
                 model.places.update((name, found) for name in node.output)
 
 
-def _translate(program: Program, opset: int, *, decompose: bool = True) -> ir.Model:
+def _translate(program: Program, target: Target, *, decompose: bool = True) -> ir.Model:
     try:
         exported: Any = torch.onnx.export(
             program.exported,
             dynamo=True,
-            opset_version=opset,
-            custom_translation_table=_TRANSLATIONS,
+            opset_version=target.opset,
+            custom_translation_table={**_TRANSLATIONS, **translations(target)},
             verbose=False,
         )
     except torch.onnx.errors.OnnxExporterError as error:
-        refusal = _refusal(program, opset, error)
+        refusal = _refusal(program, target, error)
         simpler = _decomposed(program, refusal.missing) if decompose else None
         if simpler is None:
             raise refusal from error
-        return _translate(simpler, opset, decompose=False)
+        return _translate(simpler, target, decompose=False)
     except Exception as error:  # torch.onnx and onnxscript let errors of every kind through
         raise ExportRefused(f"torch.onnx.export failed: {_one_line(_root(error))}") from error
     return exported.model  # type: ignore[no-any-return]
@@ -133,8 +145,8 @@ def _decomposed(program: Program, missing: list[MissingTranslation]) -> Program 
     return Program(program.exported.run_decompositions(table), program.interface, program.noise, program.bounds)
 
 
-def _refusal(program: Program, opset: int, error: BaseException) -> ExportRefused:
-    missing, nodes = _missing(program, opset)
+def _refusal(program: Program, target: Target, error: BaseException) -> ExportRefused:
+    missing, nodes = _missing(program, target)
     if missing:
         names = ", ".join(sorted({m.op for m in missing}))
         return ExportRefused(f"torch has no ONNX translation for {names}", missing)
@@ -147,7 +159,7 @@ def _refusal(program: Program, opset: int, error: BaseException) -> ExportRefuse
     return ExportRefused(f"the ONNX translation of {at.op} failed: {reason}", [at])
 
 
-def _missing(program: Program, opset: int) -> tuple[list[MissingTranslation], dict[str, fx.Node]]:
+def _missing(program: Program, target: Target) -> tuple[list[MissingTranslation], dict[str, fx.Node]]:
     """All nodes without a translation, and all nodes by name, after the exporter's own decompositions.
 
     The exporter stops at the first such node, so its registry is asked for each one (torch 2.9 to 2.13,
@@ -157,7 +169,9 @@ def _missing(program: Program, opset: int) -> tuple[list[MissingTranslation], di
     try:
         from torch.onnx._internal.exporter import _constants, _core, _dispatching, _registration
 
-        registry = _registration.ONNXRegistry.from_torchlib(opset_version=max(opset, _constants.TORCHLIB_OPSET))
+        registry = _registration.ONNXRegistry.from_torchlib(opset_version=max(target.opset, _constants.TORCHLIB_OPSET))
+        for op, translation in translations(target).items():
+            registry.register_op(op, translation)
         decomposed = _core._prepare_exported_program_for_export(program.exported, registry=registry)
         nodes = list(_nodes(decomposed.graph_module))
         untranslated = [

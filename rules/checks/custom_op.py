@@ -10,7 +10,8 @@ by a C++ extension.
 Capture takes a custom operator as one opaque node, and works if the operator has a fake implementation. Every step
 after it needs a translation of its own: the ONNX exporter raises for an operator without one, and a runtime needs a
 kernel. What the operator computes inside is invisible to an audit. A rewrite follows a kernel that is written in Python
-and stays in PyTorch down to ATen (the pass decompose_custom_ops); one that is compiled, or goes through NumPy, stays.
+and stays in PyTorch down to ATen (the pass decompose_custom_ops); one that is compiled, or goes through NumPy, needs a
+plain version, which `graphaudit.register_custom_op` compares with it.
 
 ## Example
 
@@ -22,13 +23,16 @@ def symexp(x: Tensor, scale: float) -> Tensor:
 
 ## Use instead
 
-Where the operator is a composition of tensor operations, call the plain function in the deployed policy, so that its
-parts reach the graph:
+Register the operator with a plain version, written in torch, of which its translation is made:
 
 ```python
-def symexp(x, scale):
+def plain_symexp(x, scale):
     return torch.sign(x) * torch.expm1(scale * x.abs())
+
+graphaudit.register_custom_op(symexp, plain=plain_symexp, examples=[(torch.randn(4), 0.7)])
 ```
+
+Or call the plain function in the deployed policy.
 
 ## References
 
@@ -53,11 +57,23 @@ class CustomOp(Check):
     code = "GA006"
     name = "custom-op"
     severity = Severity.WARNING
-    remedy = "Call the function that the operator wraps, or register a translation of it for the target."
+    remedy = "Register a plain version of it with graphaudit.register_custom_op, or call the function that it wraps."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Nodes of the captured graph whose operator is in nobody's namespace but the user's."""
+        from graphaudit.custom_ops import find
+
         for node in subject.fx.nodes if subject.fx else ():
-            if is_custom(node.domain):
+            if not is_custom(node.domain):
+                continue
+            custom = find("::".join(node.op.split(".")[:2]))
+            kept = custom.node_for(subject.target or "") if custom else None
+            if kept is not None:
+                message = f"{node.op} becomes the node {kept}, whose body is its plain version"
+                yield self.finding(message, place=node.place, node=node.name, severity=Severity.NOTE, remedy="")
+            elif custom is not None and custom.plain is not None:
+                message = f"{node.op} is a custom operator; its plain version, which is registered, goes in its place"
+                yield self.finding(message, place=node.place, node=node.name, remedy="Rewrite the policy.")
+            else:
                 message = f"{node.op} is a custom operator, opaque to the audit and unknown to targets"
                 yield self.finding(message, place=node.place, node=node.name)

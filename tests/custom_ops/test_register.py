@@ -171,6 +171,6 @@ def test_a_policy_with_registered_operators_is_fit(target, tmp_path):
         def forward(self, obs):
             return straight(sinc(self.head(obs), 0.7))
 
-    report = graphaudit.rewrite(Policy().eval(), (X,), target=target, output=tmp_path / "bundle", count=16)
+    report = graphaudit.rewrite(Policy().eval(), (X,), target=target, output=tmp_path / "bundle", count=6)
     assert report.fit[target], report.statement
     assert {f.fixed_by for f in report.findings if f.name == "custom-op"} == {"decompose_custom_ops"}
