@@ -27,7 +27,13 @@ from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.fx_view import operator_name
 from graphaudit.graphs.program import Program
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
-from graphaudit.rewrite.edit import insert_call, insert_function, replace_node
+from graphaudit.rewrite.edit import (
+    erase_with_readers,
+    insert_call,
+    insert_function,
+    is_only_asserted,
+    replace_node,
+)
 from graphaudit.rewrite.operator_pass import argument, results_read
 from graphaudit.rulebook.target import Target
 
@@ -100,7 +106,7 @@ def _convert(node: fx.Node) -> str:
     rows, keep = insert_function(start, prepare, source)
     _rebuild(start, chain, sums, rows, keep)
     for dead in (*sizes, *reversed(chain), start):
-        _erase(dead)
+        erase_with_readers(dead)
     return ""
 
 
@@ -123,7 +129,7 @@ def _why_not(start: fx.Node, chain: list[fx.Node], sums: list[fx.Node], sizes: l
         return "the selected rows are never summed or averaged"
     if not all(0 in _dims(node) for node in sums):
         return "a sum over the selected rows keeps them apart"
-    if not all(_is_only_asserted(size) for size in sizes):
+    if not all(is_only_asserted(size) for size in sizes):
         return "the number of selected rows is used"
     return ""
 
@@ -197,24 +203,3 @@ def _dims(reduction: fx.Node) -> list[int]:
     rank = reduction.args[0].meta["val"].dim()  # type: ignore[union-attr]
     given = argument(reduction, "dim") if "dim" in _parameters(reduction) else None
     return sorted(dim % rank for dim in given) if given else list(range(rank))
-
-
-def _is_only_asserted(size: fx.Node) -> bool:
-    """Whether a number ends in assertions alone, perhaps through comparisons and arithmetic."""
-    pending = list(size.users)
-    while pending:
-        node = pending.pop()
-        if node.target is _aten._assert_scalar.default:
-            continue
-        if getattr(node.target, "__module__", "") != "_operator" or not node.users:
-            return False
-        pending.extend(node.users)
-    return True
-
-
-def _erase(node: fx.Node) -> None:
-    """Erase a node whose readers are assertions, and those with it."""
-    for user in list(node.users):
-        _erase(user)
-    if node in node.graph.nodes:
-        node.graph.erase_node(node)

@@ -105,6 +105,37 @@ def replace_results(old: fx.Node, new: Any) -> None:
     old.graph.erase_node(old)
 
 
+def propagate_from(node: fx.Node) -> None:
+    """Let the dtypes and shapes of what reads `node`, directly or through others, follow from its own."""
+    changed = {node}
+    for later in node.graph.nodes:
+        sources = later.all_input_nodes
+        if later.op == "call_function" and not changed.isdisjoint(sources) and all("val" in s.meta for s in sources):
+            later.meta["val"] = _propagate(later)
+            changed.add(later)
+
+
+def is_only_asserted(size: fx.Node) -> bool:
+    """Whether a number ends in assertions alone, perhaps through comparisons and arithmetic."""
+    pending = list(size.users)
+    while pending:
+        node = pending.pop()
+        if node.target is torch.ops.aten._assert_scalar.default:
+            continue
+        if getattr(node.target, "__module__", "") != "_operator" or not node.users:
+            return False
+        pending.extend(node.users)
+    return True
+
+
+def erase_with_readers(node: fx.Node) -> None:
+    """Erase a node whose readers are assertions, and those with it."""
+    for user in list(node.users):
+        erase_with_readers(user)
+    if node in node.graph.nodes:
+        node.graph.erase_node(node)
+
+
 def _split(
     args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[fx.Node], Callable[[Sequence[Any]], tuple[Sequence[Any], Mapping[str, Any]]]]:

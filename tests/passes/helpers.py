@@ -37,15 +37,19 @@ class Unary(Function):
 
 
 def run_pass(
-    cls: type[Pass[Program]], module: nn.Module, args: tuple[Any, ...], dynamic_shapes: Sequence[Any] | None = None
+    cls: type[Pass[Program]],
+    module: nn.Module,
+    args: tuple[Any, ...],
+    dynamic_shapes: Sequence[Any] | None = None,
+    target: Target = TARGET,
 ) -> PassResult[Program]:
     """The result on a copy; it is well formed, the program it came from is untouched, a second run changes nothing."""
     _, program = make_program(module, args, dynamic_shapes)
     before = str(program.graph)
-    result = cls().run(program.copy(), TARGET)
+    result = cls().run(program.copy(), target)
     assert str(program.graph) == before
     assert find_malformation(program, result.artifact) is None
-    again = cls().run(result.artifact.copy(), TARGET)
+    again = cls().run(result.artifact.copy(), target)
     assert not again.changed, f"a second run rewrote {[s.node for s in again.rewritten]}"
     places = {n.name: program.place(n) for n in program.graph.nodes}
     assert all(site.place == places.get(site.node, site.place) for site in result.rewritten)
