@@ -15,6 +15,7 @@ from onnxscript.function_libs.torch_lib.ops.core import aten_sort
 from torch import fx
 
 from graphaudit.export.custom_nodes import BodyRefused, add_bodies, translations
+from graphaudit.export.exact_rules import exact_no_ops
 from graphaudit.export.scalars import keep_doubles
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
@@ -57,7 +58,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     the graph does not use is still an input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
     """
     _refuse_complex(program.interface)
-    with quiet(), whole_recurrent_layers():
+    with quiet(), whole_recurrent_layers(), exact_no_ops():
         model = _flat(program, target)
         _check_interface(model, program)
         try:

@@ -131,6 +131,17 @@ def test_a_stable_sort_stays_stable(function):
         assert torch.equal(got, want)
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-8, 1e-12, 0.0])
+def test_a_small_epsilon_survives_the_exporter_s_optimiser(epsilon):
+    _, program = make_program(
+        Unary(lambda x: x / (x.sum(-1, keepdim=True) + epsilon) * (1 - 4e-6)), (torch.ones(2, 3),)
+    )
+    model = to_onnx(program, ONNXRUNTIME)
+    assert [n.op_type for n in model.proto.graph.node] == ["ReduceSum", *["Add"] * (epsilon > 0), "Div", "Mul"]
+    zero = torch.zeros(2, 3)
+    torch.testing.assert_close(runner(model)([zero])[0], program.runner()([zero])[0], equal_nan=True)
+
+
 def test_complex_interfaces_are_refused():
     class Policy(nn.Module):
         def forward(self, x):
