@@ -3,9 +3,12 @@
     log(1 - tanh(x) ** 2)    →  2 * (log(2) - |x| - softplus(-2 * |x|))
     log(1 - y * y)           →  the same, where y = tanh(x)
     log1p(-tanh(x) ** 2)     →  the same
+    log(1 - tanh(x) ** 2 + c)  →  log(s + c), s = 4 * exp(-2 * |x|) / (1 + exp(-2 * |x|)) ** 2
 
 - tanh, and its square, may have other readers; those keep it.
-- Left alone: 1 - tanh(x) ** 2 with something added, such as 1e-6. That bounds the result below, and training saw it.
+- A number c that is added, such as 1e-6, stays: it bounds the result below, and training saw it. What is repaired is
+  the difference under it, of which float32 keeps no digit where c matters.
+- Left alone: a scaled sum.
 
 The results are equal where the original is exact. In float32, 1 - tanh(x) ** 2 loses its digits as |x| grows and is 0
 from |x| > 9.01 on, where its log is -inf; the result is the one that exact arithmetic gives: 2 * (log(2) - |x|).
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -54,7 +58,8 @@ class RewriteSquashCorrection(Pass[Program]):
             reason = found.reason or ("it stands inside a branch or a loop" if node.graph else "")
             if not reason:
                 old = nodes[node.name]
-                replace_node(old, insert_function(old, _correction, (nodes[found.input.name],)))
+                function = partial(_bounded_correction, found.epsilon) if found.epsilon else _correction
+                replace_node(old, insert_function(old, function, (nodes[found.input.name],)))
             (result.left if reason else result.rewritten).append(Site(node.name, node.place, reason))
         if result.changed:
             artifact.finish()
@@ -63,15 +68,21 @@ class RewriteSquashCorrection(Pass[Program]):
 
 @dataclass(frozen=True)
 class _Found:
-    """log(1 - tanh(input)²), or what keeps it from being that."""
+    """log(1 - tanh(input)² + epsilon), or what keeps it from being that."""
 
     input: Value
+    epsilon: float = 0.0
     reason: str = ""
 
 
 def _correction(x: Tensor) -> Tensor:
     size = x.abs()
     return 2 * (math.log(2) - size - torch.nn.functional.softplus(-2 * size))
+
+
+def _bounded_correction(epsilon: float, x: Tensor) -> Tensor:
+    decay = (-2 * x.abs()).exp()
+    return (4 * decay / (1 + decay) ** 2 + epsilon).log()
 
 
 def _find(view: GraphView, log: Node) -> _Found | None:
@@ -89,7 +100,8 @@ def _find(view: GraphView, log: Node) -> _Found | None:
             squashed = _one_minus_square(view, producer(view, part)) if isinstance(part, Value) else None
             epsilon = number(view, rest)
             if squashed is not None and epsilon is not None:
-                return _Found(squashed, f"{epsilon:g} is added before the log")
+                scaled = inner.attributes.get("alpha", 1) != 1
+                return _Found(squashed, epsilon, "what is added before the log is scaled" if scaled else "")
     return None
 
 

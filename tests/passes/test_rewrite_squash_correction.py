@@ -55,10 +55,25 @@ def test_far_out_it_is_what_float64_says():
     torch.testing.assert_close(program.runner()([x])[0].double(), exact, rtol=2e-7, atol=0)
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-4])
+def test_what_is_added_stays(epsilon):
+    module = Unary(lambda x: torch.log(1 - torch.tanh(x) ** 2 + epsilon))
+    program = run_pass(RewriteSquashCorrection, module, (torch.zeros(2, 4),), ({0: "batch"},)).artifact
+    for x in (AWKWARD, AWKWARD[:1]):
+        assert_equivalent_where_finite(module, program, x)
+    assert_runs_alike(program, (AWKWARD,), rtol=1e-6, atol=2e-7)
+    x = torch.linspace(-12, 12, 400)[None]
+    exact = module(x.double())
+    assert (program.runner()([x])[0] - exact).abs().max() < 4e-6  # eager is off by 0.05 with 1e-6
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda x: torch.log(1 - torch.tanh(x) ** 2 + 1e-6), ["1e-06 is added before the log"]),
+        (
+            lambda x: torch.log(torch.add(1 - torch.tanh(x) ** 2, 1e-6, alpha=2)),
+            ["what is added before the log is scaled"],
+        ),
         (lambda x: torch.log(2 - torch.tanh(x) ** 2), []),
         (lambda x: torch.log(1 - torch.tanh(x) ** 3), []),
         (lambda x: torch.log(1 - torch.sigmoid(x) ** 2), []),
