@@ -26,7 +26,7 @@ _SEEDS = 32
 def with_tensors_for_numbers(policy: Policy) -> Policy:
     """The policy with a 0-d tensor for every number that `inputs(seed)` varies; itself where none varies.
 
-    Loops get the largest integer that was seen as their bound, where the policy has no bound of its own.
+    The largest integer that was seen is the bound of a loop that the argument counts, where it has none of its own.
     """
     if policy.inputs is None or policy.exported is not None:
         return policy
@@ -37,15 +37,13 @@ def with_tensors_for_numbers(policy: Policy) -> Policy:
     if not varying:
         return policy
     inputs = policy.inputs
-    counts = [int(call[i]) for call in (leaves, *seen) for i, kind in varying.items() if kind is int]
-    bounds = policy.loop_bounds or ((max(counts),) if counts and max(counts) > 0 else ())
+    largest = {i: max(int(call[i]) for call in (leaves, *seen)) for i, kind in varying.items() if kind is int}
     return replace(
         policy,
-        module=_wrapped(policy.module, varying),
-        reference=None if policy.reference is None else _wrapped(policy.reference, varying),
+        module=_wrapped(policy.module, varying, largest),
+        reference=None if policy.reference is None else _wrapped(policy.reference, varying, largest),
         example_args=_lowered(policy.example_args, varying),
         inputs=lambda seed: _lowered(inputs(seed), varying),
-        loop_bounds=bounds,
         numbers=tuple(_path(policy.example_args, i) for i in varying),
     )
 
@@ -82,21 +80,27 @@ def _lowered(args: Sequence[Any], varying: dict[int, type]) -> tuple[Any, ...]:
 class _Numbers(nn.Module):
     """A policy's module, called with tensors in place of numbers."""
 
-    def __init__(self, module: nn.Module, varying: dict[int, type]) -> None:
+    def __init__(self, module: nn.Module, varying: dict[int, type], largest: dict[int, int]) -> None:
         super().__init__()
         self.policy = module
         self._varying = varying
+        self._largest = largest
 
     def _raised(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         leaves, spec = pytree.tree_flatten(args)
         for place in self._varying:
             if isinstance(leaves[place], torch.Tensor):
-                leaves[place] = Number.of(leaves[place]) if is_capturing() else leaves[place].item()
+                leaves[place] = self._number(place, leaves[place]) if is_capturing() else leaves[place].item()
         made: tuple[Any, ...] = pytree.tree_unflatten(leaves, spec)
         return made
 
+    def _number(self, place: int, tensor: torch.Tensor) -> Number:
+        number = Number.of(tensor)
+        number.seen = self._largest.get(place)
+        return number
 
-def _wrapped(module: nn.Module, varying: dict[int, type]) -> nn.Module:
+
+def _wrapped(module: nn.Module, varying: dict[int, type], largest: dict[int, int]) -> nn.Module:
     """`_Numbers` with a forward of the module's own signature."""
     own: Callable[..., Any] = type(module).forward
 
@@ -104,5 +108,5 @@ def _wrapped(module: nn.Module, varying: dict[int, type]) -> nn.Module:
     def forward(self: _Numbers, *args: Any, **kwargs: Any) -> Any:
         return self.policy(*self._raised(args), **kwargs)
 
-    made: nn.Module = type(type(module).__name__, (_Numbers,), {"forward": forward})(module, varying)
+    made: nn.Module = type(type(module).__name__, (_Numbers,), {"forward": forward})(module, varying, largest)
     return made.train(module.training)

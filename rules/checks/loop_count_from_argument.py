@@ -7,7 +7,8 @@ Finds `range(...)` over an argument of `forward` that is a Python number.
 ## Why it matters
 
 The graph has as many steps as the example's number said: the argument is no input of the model. If `inputs(seed)`
-draws other counts, the deployed policy would run the wrong number of steps on them, and the finding is an error.
+draws other counts, graphaudit makes the number an input. Then the finding is a note: where the target has no loops, as
+many masked passes are made as the largest number needs that was seen, and a guard says where there would be more.
 
 ## Example
 
@@ -62,6 +63,7 @@ class LoopCountFromArgument(Check):
         if policy is None:
             return
         counts = {parameter_of(policy, f.path): f for f in policy.interface.fixed if type(f.value) is int}
+        counts |= {parameter_of(policy, s.path): None for s in policy.interface.inputs if s.path in policy.numbers}
         for function in functions(policy) if counts else ():
             if function.owner is not policy.module or function.name != "forward":
                 continue
@@ -70,6 +72,10 @@ class LoopCountFromArgument(Check):
                     continue
                 for name in (n.id for n in ast.walk(call) if isinstance(n, ast.Name) and n.id in counts):
                     fixed = counts[name]
+                    if fixed is None:
+                        message = f"{name} is an input of the model; masked passes stop at the most on the inputs tried"
+                        yield self.finding(message, place=function.place(call), severity=Severity.NOTE)
+                        continue
                     varies = any(v != fixed.value for v in values_at(policy, fixed.path))
                     yield self.finding(
                         f"the graph has the {fixed.value} steps of the example; {name} is no input of the model",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,27 @@ class Refine(nn.Module):
         return x
 
 
+class Halve(nn.Module):
+    def forward(self, x: torch.Tensor, steps: int) -> torch.Tensor:
+        done = 0
+        while done < steps // 2 + 1:
+            x = x + done
+            done += 1
+        while steps > 1:
+            x = x * 0.5
+            steps -= 1
+        return x
+
+
+class Settle(nn.Module):
+    def forward(self, x: torch.Tensor, steps: int) -> torch.Tensor:
+        for _ in range(steps):
+            x = x + 1
+        while x.norm() > 1:
+            x = x * 0.5
+        return x
+
+
 class Choose(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +71,7 @@ def x_of(seed: int) -> torch.Tensor:
 
 CALLS: dict[type[nn.Module], Callable[[int], tuple[Any, ...]]] = {
     Refine: lambda seed: (x_of(seed), 2 + seed % 4),
+    Halve: lambda seed: (x_of(seed), seed % 5),
     Choose: lambda seed: (x_of(seed), 0.1 + seed / 7, seed % 2 == 0, "soft"),
     Pick: lambda seed: (x_of(seed), {"index": seed % 3}),
 }
@@ -65,6 +88,17 @@ def test_numbers_that_vary_are_inputs_of_the_graph(kind: type[nn.Module]) -> Non
         assert policy.inputs is not None
         result = run(policy.interface.flatten(policy.inputs(seed)))[0]
         torch.testing.assert_close(result, module(*calls(seed)))
+
+
+def test_the_largest_number_seen_bounds_no_other_loop() -> None:
+    def calls(seed: int) -> tuple[Any, ...]:
+        return x_of(seed), 2 + seed % 4
+
+    policy = with_tensors_for_numbers(Policy("numbers", Settle().eval(), calls(1), inputs=calls))
+    blocker = capture(policy, look_for_frozen=False).blockers[-1]
+    lines, first = inspect.getsourcelines(Settle.forward)
+    assert blocker.kind == "loop-bound-unknown"
+    assert blocker.place is not None and "x.norm()" in lines[blocker.place.line - first]
 
 
 def test_what_does_not_vary_stays_a_constant() -> None:

@@ -15,7 +15,7 @@ import torch
 from graphaudit.capture.control_flow.branches import and_, condition, decides_on_data, predicate
 from graphaudit.capture.control_flow.carried import Dependent
 from graphaudit.capture.control_flow.entries import Maybe
-from graphaudit.capture.control_flow.numbers import Number, as_int, high_of
+from graphaudit.capture.control_flow.numbers import Number, as_int, high_of, seen_of
 from graphaudit.capture.control_flow.refusal import Refused, user_place
 from graphaudit.capture.control_flow.regions import run_region
 from graphaudit.capture.control_flow.rows import LOOP
@@ -96,7 +96,7 @@ def for_stmt(
         except Dependent:
             pass  # one after the other, then
     if isinstance(iterated, DataRange):
-        why = current().regions.why(user_place(), iterated.bound)
+        why = current().regions.why(user_place(), iterated.given)
         if why is not None:
             current().chose(ControlFlow.NATIVE, user_place(), None, why)
             iterated.run_region(extra_test, body, get_state, set_state)
@@ -140,8 +140,8 @@ def while_stmt(
                     run_region(test, body, get_state, set_state)
                     return
                 held = condition(going)
-                if bound is not None and count >= bound:
-                    passes.end_at(bound, held)
+                if count >= bound if bound is not None else held.seen == 0:
+                    passes.end_at(count, held)
                     return
                 passes.enter(held)
                 if bound is None and (passes.masked > _TRIED or not passes.moves):
@@ -214,7 +214,7 @@ class DataRange:
 
     def passes(self) -> Iterator[tuple[Callable[[], Any] | None, Any]]:
         """(whether this pass runs, its item), up to the bound; a guard follows where the bound is not proven."""
-        known, bound = self._count_at_most(), self.bound
+        known, bound = self._count_at_most(high_of), self.bound
         if bound is None:
             raise Refused("nothing bounds how often this loop runs", "loop-bound-unknown")
         for number in range(bound):
@@ -225,16 +225,22 @@ class DataRange:
             _guard(condition(last < self._stop), bound)
 
     @property
-    def bound(self) -> int | None:
+    def given(self) -> int | None:
         """The most passes: proven, or given for its line."""
-        known = self._count_at_most()
+        known = self._count_at_most(high_of)
         return known if known is not None else current().bounds.at(self._place)
+
+    @property
+    def bound(self) -> int | None:
+        """As `given`; else the most on the inputs tried, where an argument counts the passes."""
+        return self.given if self.given is not None else self._count_at_most(seen_of)
 
     @property
     def why(self) -> str:
         """Where the bound comes from."""
-        proven = self._count_at_most() is not None
-        return f"the code proves at most {self.bound}" if proven else f"a bound of {self.bound} was given"
+        if self._count_at_most(high_of) is not None:
+            return f"the code proves at most {self.bound}"
+        return f"a bound of {self.bound} was given" if self.given is not None else f"{self.bound} were the most seen"
 
     def run_region(self, extra_test: Callable[[], Any] | None, body: Callable[[Any], None], *shared: Any) -> None:
         """The whole loop, however often it runs, as a region."""
@@ -254,8 +260,8 @@ class DataRange:
     def _runs(self, item: Any) -> Callable[[], Any]:
         return lambda: item < self._stop
 
-    def _count_at_most(self) -> int | None:
-        high = high_of(self._stop)
+    def _count_at_most(self, highest: Callable[[Any], int | None]) -> int | None:
+        high = highest(self._stop)
         low = self._start.low if isinstance(self._start, Number) else self._start
         return None if high is None or low is None else max(0, -(-(high - low) // self._step))
 

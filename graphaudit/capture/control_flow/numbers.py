@@ -24,16 +24,18 @@ class Number:
     With another number it computes as Python does, in float64 or int64. Beside a tensor it promotes as a Python number
     does: the tensor keeps its dtype unless the number is of a higher kind
     (https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc).
-    `low` and `high` bound an integer where they are known. Python cannot ask for its value: that raises Refused.
+    `low` and `high` bound an integer where they are known; `seen` is the largest on the inputs tried, where it comes
+    from arguments. Python cannot ask for its value: that raises Refused.
     """
 
-    __slots__ = ("facts", "high", "kind", "low", "opposite", "origin", "tensor")
+    __slots__ = ("facts", "high", "kind", "low", "opposite", "origin", "seen", "tensor")
 
     def __init__(self, tensor: torch.Tensor, kind: type, low: int | None = None, high: int | None = None) -> None:
         self.tensor = tensor
         self.kind = kind
         self.low = low
         self.high = high
+        self.seen: int | None = None
         self.opposite: Number | None = None  # of a bool: its negation
         self.facts: tuple[Number, ...] = ()  # of a bool: what else is true where it is true
         self.origin: tuple[Number, Any, Any] | None = None  # after a branch: its condition, and the two values
@@ -220,7 +222,9 @@ def _apply(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: A
         raise Refused("an integer to the power of a tensor's value may be an integer or not", "item-call")
     one, other = (tensor_of(v, kind) if isinstance(v, Number | Size) else kind(v) for v in (left, right))
     result = function(one, other)
-    return Number(result, kind, *_bounds(symbol, left, right)) if kind is int else Number(result, kind)
+    made = Number(result, kind, *_bounds(symbol, left, right)) if kind is int else Number(result, kind)
+    made.seen = _seen(symbol, left, right) if kind is int else None
+    return made
 
 
 _BITWISE = ("&", "|", "^")
@@ -242,6 +246,32 @@ def _bounds(symbol: str, left: Scalar, right: Scalar) -> tuple[int | None, int |
     return None, None
 
 
+def seen_of(value: Scalar) -> int | None:
+    """The largest value of an integer on the inputs tried, where it comes from arguments; else its upper bound."""
+    return value.seen if isinstance(value, Number) and value.seen is not None else high_of(value)
+
+
+def _seen(symbol: str, left: Scalar, right: Scalar) -> int | None:
+    if all(not isinstance(v, Number) or v.seen is None for v in (left, right)):
+        return None
+    a, b, low = seen_of(left), seen_of(right), low_of(right)
+    if symbol in "+-":
+        return _add(a, b if symbol == "+" else None if low is None else -low)
+    if symbol == "*" and a is not None and b is not None and min(a, b) >= 0:
+        return a * b
+    return a // right if symbol == "//" and a is not None and isinstance(right, int) and right > 0 else None
+
+
+def _never_seen(symbol: str, left: Scalar, right: Scalar) -> bool:
+    """Whether a comparison was false on all inputs tried."""
+    if symbol in ("<", "<="):
+        return _never_seen({"<": ">", "<=": ">="}[symbol], right, left)
+    most, least = seen_of(left), low_of(right)
+    if symbol not in (">", ">=") or most is None or least is None:
+        return False
+    return most <= least if symbol == ">" else most < least
+
+
 def _add(left: int | None, right: int | None) -> int | None:
     return None if left is None or right is None else left + right
 
@@ -256,7 +286,9 @@ def _comparison(symbol: str, function: Callable[[Any, Any], Any]) -> Callable[..
             return Number(function(left.tensor, _threshold(symbol, right)), bool, 0, 1)
         kind = max(left.kind, kind_of(right), int, key=_RANK.__getitem__)
         other = tensor_of(right, kind) if isinstance(right, Number | Size) else kind(right)
-        return Number(function(_cast(left, kind), other), bool, 0, 1)
+        held = Number(function(_cast(left, kind), other), bool, 0, 1)
+        held.seen = 0 if _never_seen(symbol, left, right) else None
+        return held
 
     return compare
 

@@ -87,12 +87,14 @@ class World:
                     yield (key, place), value
 
     def differs_in_python(self, later: World) -> bool:
-        """Whether anything but tensors and numbers out of tensors is something else in `later`."""
+        """Whether anything but tensors and numbers out of tensors is something else in `later`; numbers that come from
+        arguments count, because what was seen of them ends."""
         try:
             values = [value for _, value in self.differences(later)]
         except Refused:
             return True
-        return any(not isinstance(v, torch.Tensor | Number) for v in pytree.tree_leaves(values))
+        values = pytree.tree_leaves(values)
+        return any(not isinstance(v, torch.Tensor | Number) or getattr(v, "seen", None) is not None for v in values)
 
     def assume(self, facts: dict[int, bool]) -> None:
         """Put the truth that is known in a region in place of the conditions (by id) that variables hold."""

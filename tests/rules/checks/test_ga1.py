@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from graphaudit.capture import Frozen
+from graphaudit.capture.arguments import with_tensors_for_numbers
 from tests.rules.checks.subjects import LINE, audited, case, event, findings, observed, said
 
 
@@ -113,6 +116,9 @@ def test_loop_count_from_argument() -> None:
     assert said(audited(Steps(), args, capturing=False), name) == [(name, "warning")]
     varied = audited(Steps(), args, lambda seed: (args[0], 2 + seed, 0.5), capturing=False)
     assert said(varied, name) == [(name, "error")]
+    assert varied.policy is not None
+    numbers = replace(varied, policy=with_tensors_for_numbers(varied.policy))
+    assert said(numbers, name) == [(name, "note")]
 
 
 class Rows(nn.Module):
