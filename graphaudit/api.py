@@ -27,6 +27,7 @@ from graphaudit.findings import Finding
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.journey import Journey, Progress, blocking, refusal
 from graphaudit.policy import Policy
+from graphaudit.policy.deployed import deployed
 from graphaudit.policy.probe import probe
 from graphaudit.results import Bisection, CaptureSummary, PolicySummary, Report
 from graphaudit.rewrite.bisect import Divergences
@@ -98,15 +99,17 @@ def rewrite(
     reference: nn.Module | None = None,
     loop_bounds: Sequence[str | int] = (),
     control_flow: str = ControlFlow.AUTO,
+    outputs: Sequence[str] = (),
     manager: PassManager | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Rewrite a policy for a target, check every step against its eager module, and write a bundle to `output`.
 
     `count` inputs are compared, drawn from `seed` as far as the user gives none. `manager` says which passes run and
-    what happens when one diverges (default: `PassManager.of()`). The other arguments are those of `audit`. Without
-    `output` everything is done but writing. `report.bundle` is None where the answer is no; the
-    findings say why. Raises GraphAuditError where there is no answer.
+    what happens when one diverges (default: `PassManager.of()`). `outputs` are the results that are deployed, by name
+    or position (default: all); what only the others need is cut away, and the certificate says so. The other arguments
+    are those of `audit`. Without `output` everything is done but writing. `report.bundle` is None where the answer is
+    no; the findings say why. Raises GraphAuditError where there is no answer.
     """
     started = time.perf_counter()
     say = progress or _silent
@@ -115,7 +118,8 @@ def rewrite(
     manager = manager or PassManager.of()
     if output is not None:
         check_output(output)
-    journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds), say, form)
+    subject = _as_policy(policy, example_inputs, inputs, dynamic_shapes, reference, loop_bounds)
+    journey = Journey(deployed(subject, outputs) if outputs else subject, say, form)
     seen = Divergences()
     travelled = journey.travel(rulebook, count, seed, manager.watched_by(seen))
     if manager.reproducers is not None:

@@ -97,6 +97,7 @@ def rewrite(
     *,
     target: str,
     output_folder: Annotated[Path, Parameter(name="--output")],
+    outputs: Annotated[tuple[str, ...], Parameter(name="--outputs", negative="")] = (),
     inputs: int = 128,
     seed: int = 0,
     verbose: Flag = False,
@@ -114,6 +115,9 @@ def rewrite(
         Where it shall run. `graphaudit targets` lists them.
     output_folder
         The folder to write; an older bundle there is replaced, anything else is left alone.
+    outputs
+        The results that are deployed, by name or position: `action`, or `0,1`. Parts that only the others need, such
+        as a value head, are cut away. All results without it.
     inputs
         Number of inputs that each step is checked on.
     seed
@@ -143,6 +147,7 @@ def rewrite(
             seed=seed,
             loop_bounds=options.loop_bound,
             control_flow=options.control_flow,
+            outputs=[name for text in outputs for name in text.split(",")],
             manager=chosen,
             progress=progress,
         )

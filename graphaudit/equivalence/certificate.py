@@ -86,6 +86,8 @@ def walked(paths: PathCoverage, file: Path | None = None) -> str:
 def _conditions(policy: Policy, reference: Reference, verdicts: Sequence[Verdict]) -> list[str]:
     interface = policy.interface
     said = [f"{fixed.path} is {fixed.value!r}, as in the example" for fixed in interface.fixed]
+    if policy.cut:
+        said.append(f"not deployed, and cut away with all that only they need: the outputs {', '.join(policy.cut)}")
     said += _sizes(policy, reference)
     if reference.rejected:
         why = "the module raises on them or leaves an operator's domain"

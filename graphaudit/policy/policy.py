@@ -28,6 +28,7 @@ class Policy:
     file            the user's source file, if there is one
     exported        set when the policy came as a `.pt2` file
     numbers         paths of 0-d tensors that stand for Python numbers of the user's own calls
+    cut             names of results that the module gave before and that are not deployed
     loop_bounds     how often loops on tensors may run: `N`, or `file.py:LINE=N` for the loop there
     """
 
@@ -41,6 +42,7 @@ class Policy:
     file: Path | None = None
     exported: ExportedProgram | None = None
     loop_bounds: Sequence[str | int] = ()
+    cut: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
 
     @cached_property
