@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 from graphaudit import __version__
 from graphaudit.cli import rulebook, streams
 from graphaudit.cli.bisect import bisect
+from graphaudit.cli.custom_op import custom_op_app
 from graphaudit.cli.loading import load, prepare
 from graphaudit.cli.options import FailOn, Flag, Output, PipelineOptions, PolicyOptions
 from graphaudit.cli.passes import manager, passes
@@ -47,6 +48,7 @@ def build_app() -> App:
     for command in (audit, rewrite, verify, bisect, explain, targets, passes):
         app.command(command)
     app.command(rulebook.rulebook_app())
+    app.command(custom_op_app())
     return app
 
 

@@ -13,6 +13,7 @@ from graphaudit.custom_ops.check import check_custom_op, compare_with_plain
 from graphaudit.custom_ops.registry import CustomOp, OnnxNode, add
 from graphaudit.custom_ops.schema import infer_schema
 from graphaudit.errors import CustomOpError
+from graphaudit.graphs.namespaces import is_custom
 from graphaudit.text import one_line
 
 Function = Callable[..., Any]
@@ -88,6 +89,8 @@ def _define(name: str, function: Any, example: tuple[Any, ...], fake: Function |
             f"nobody says what shapes {name} returns",
             "Give plain=, the same written in torch, or fake=, which makes empty tensors of the right shapes.",
         )
+    if not is_custom(name.partition("::")[0]):
+        raise CustomOpError(f"the namespace of {name} is not yours", "Use one of your own, as in rl::symexp.")
     with torch.no_grad():
         result = run(*example)
     schema = infer_schema(name, signature, example, result, skip)

@@ -73,7 +73,7 @@ class CustomOp(Check):
                 yield self.finding(message, place=node.place, node=node.name, severity=Severity.NOTE, remedy="")
             elif custom is not None and custom.plain is not None:
                 message = f"{node.op} is a custom operator; its plain version, which is registered, goes in its place"
-                yield self.finding(message, place=node.place, node=node.name, remedy="Rewrite the policy.")
+                yield self.finding(message, place=node.place, node=node.name, remedy="")
             else:
                 message = f"{node.op} is a custom operator, opaque to the audit and unknown to targets"
                 yield self.finding(message, place=node.place, node=node.name)

@@ -53,7 +53,8 @@ class UnusedDomain(Check):
         graph = subject.judged
         if graph is None or subject.rulebook is None or subject.rulebook.target.several_domains:
             return
-        used = {node.domain for node in graph.nodes}
+        calls = subject.onnx.nodes if subject.onnx is not None else ()  # with local functions still called
+        used = {node.domain for node in (*graph.nodes, *calls)}
         for domain, opset in sorted(graph.imports.items()):
             if domain and domain not in used:
                 yield self.finding(

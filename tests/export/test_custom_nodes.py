@@ -105,6 +105,7 @@ def test_a_node_that_is_kept_for_ascend_needs_a_plugin(tmp_path):
     report = rewritten(module, tmp_path, "ascend-310p")
     assert not report.fit["ascend-310p"] and report.bundle is None
     (finding,) = [f for f in report.findings if f.blocks]
+    assert "unused-domain" not in {f.name for f in report.findings}
     assert finding.name == "plugin-needed" and finding.line is not None
     assert finding.message.startswith(
         "ascend-310p takes rl::Kept only with a plugin that registers the op type Kept for the origin type rl::3::Kept"
