@@ -15,6 +15,7 @@ from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
 from graphaudit.capture import Blocker, Capture, EventKind, Observation, captured_steps, observe
 from graphaudit.capture.arguments import with_tensors_for_numbers
+from graphaudit.capture.optional import with_zeros_for_none
 from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.episodes import episodes, through, with_states
@@ -63,7 +64,7 @@ class Journey:
     """One policy on its way: observed and captured once, for whichever targets follow."""
 
     def __init__(self, policy: Policy, say: Progress, control_flow: ControlFlow = ControlFlow.AUTO) -> None:
-        self.policy = policy = with_tensors_for_numbers(policy)
+        self.policy = policy = with_tensors_for_numbers(with_zeros_for_none(policy))
         self.say = say
         self.fingerprint = Fingerprint(policy.module)
         self._control_flow = control_flow

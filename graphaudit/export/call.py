@@ -42,7 +42,10 @@ class Signature:
         given = self._place(args, kwargs)
         found: dict[str, Any] = {}
         for path, tree in self._trees():
-            if path in given:
+            if given.get(path) is None and _is_optional(tree):
+                given.pop(path, None)
+                found.update(dict.fromkeys(_names(tree)))
+            elif path in given:
                 found.update(_leaves(given.pop(path), tree, path))
             elif not (isinstance(tree, Fixed) and str(tree) == str(self._default(path))):
                 raise GuardError(f"{path} is missing; the bundle was made with it", "Give it as the example did.")
@@ -53,8 +56,9 @@ class Signature:
                     f"{path} is given, but the bundle was made without it",
                     "Leave it out, or make the bundle again with an example that has it.",
                 )
-        arrays = {name: _array(name, value) for name, value in found.items()}
+        arrays = {name: _array(name, value) for name, value in found.items() if value is not None}
         self._check(arrays)
+        arrays |= {name: self._zeros(name, arrays) for name, value in found.items() if value is None}
         return arrays, any(_is_tensor(v) for v in found.values())
 
     def _place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,6 +109,15 @@ class Signature:
             if not fits:
                 shape = ", ".join(map(str, wanted.shape))
                 raise GuardError(f"{wanted.path} has the shape {array.shape}, the policy takes ({shape})")
+
+    def _zeros(self, name: str, arrays: Mapping[str, Array]) -> Array:
+        """What stands for None: zeros, of the sizes that the other inputs have."""
+        known = {d: n for key, a in arrays.items() for d, n in zip(self._inputs[key].shape, a.shape, strict=True)}
+        wanted = self._inputs[name]
+        shape = [d if isinstance(d, int) else known.get(d) for d in wanted.shape]
+        if None in shape:
+            raise GuardError(f"{wanted.path} is None, and no other input has its sizes", "Give a tensor of zeros.")
+        return np.zeros(shape, wanted.dtype)  # type: ignore[arg-type]
 
 
 def build_result(tree: Tree, outputs: Mapping[str, Array], as_tensors: bool) -> Any:
@@ -171,6 +184,20 @@ def _leaves(value: Any, tree: Tree, path: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(tree, Branch):
         for step, child, item in _children(value, tree, path):
             yield from _leaves(child, item, path + step)
+
+
+def _is_optional(tree: Tree) -> bool:
+    if isinstance(tree, Branch):
+        return bool(tree.items) and all(map(_is_optional, tree.items))
+    return isinstance(tree, Leaf) and tree.optional
+
+
+def _names(tree: Tree) -> Iterator[str]:
+    if isinstance(tree, Branch):
+        for item in tree.items:
+            yield from _names(item)
+    elif isinstance(tree, Leaf):
+        yield tree.name
 
 
 def _children(value: Any, tree: Branch, path: str) -> Iterator[tuple[str, Any, Tree]]:

@@ -26,7 +26,8 @@ def describe_call(policy: Policy, interface: Interface) -> Call:
     def argument(path: str, value: Any) -> Tree:
         if not isinstance(value, torch.Tensor):
             return Fixed.of(value)
-        return Leaf(arguments[path], dtype_name(value.dtype) if path in policy.numbers else None)  # type: ignore[arg-type]
+        number = dtype_name(value.dtype) if path in policy.numbers else None
+        return Leaf(arguments[path], number, path in policy.optional)  # type: ignore[arg-type]
 
     def result(path: str, value: Any) -> Tree:
         if value is None:

@@ -93,10 +93,12 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Leaf(msgspec.Struct, frozen=True, tag="tensor", tag_field="kind", omit_defaults=True):
-    """A tensor: the input or output of that name. `number` is the dtype that a Python number takes in its place."""
+    """A tensor: the input or output of that name. `number` is the dtype that a Python number takes in its place; zeros
+    stand for None where it is `optional`."""
 
     name: str
     number: Literal["bool", "int64", "float64"] | None = None
+    optional: bool = False
 
 
 class Number(msgspec.Struct, frozen=True, tag="number", tag_field="kind"):

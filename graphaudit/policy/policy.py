@@ -29,6 +29,7 @@ class Policy:
     exported        set when the policy came as a `.pt2` file
     numbers         paths of 0-d tensors that stand for Python numbers of the user's own calls
     cut             names of results that the module gave before and that are not deployed
+    optional        paths of tensors, zeros where the user's own calls have None
     loop_bounds     how often loops on tensors may run: `N`, or `file.py:LINE=N` for the loop there
     """
 
@@ -44,6 +45,7 @@ class Policy:
     loop_bounds: Sequence[str | int] = ()
     cut: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
     @cached_property
     def working(self) -> Working:

@@ -2,8 +2,10 @@
 
 ## What it does
 
-Reports arguments of `forward` that are None in the example. If `inputs(seed)` gives a tensor there, the user's own
-calls need an input that the model does not have, and the finding is an error.
+Reports arguments of `forward` that are None in the example. If `inputs(seed)` gives tensors there, graphaudit calls the
+policy with None and with zeros. Where both give the same, the argument becomes an input of the model, zeros stand for
+None in the bundle, and the finding is a note. Where they differ, the calls need an input that the model does not have,
+and the finding is an error.
 
 ## Why it matters
 
@@ -42,7 +44,7 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._inputs import parameter_of, values_at
+from graphaudit.rules.checks._inputs import drawn, leaves, parameter_of
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -61,8 +63,16 @@ class OptionalInputSpecialised(Check):
             return
         for path in (f.path for f in policy.interface.fixed if f.value is None):
             name = parameter_of(policy, path)
-            given = any(v is not None for v in values_at(policy, path))
+            given = any(v is not None for args in drawn(policy) for at, v in leaves(args).items() if _within(at, path))
             message = f"{name} is None in the example, so the model has no input for it"
             if given:
-                message += "; inputs(seed) gives it a value"
+                message += "; inputs(seed) gives it a value, and zeros are not known to do what None does"
             yield self.finding(message, node=path, severity=Severity.ERROR if given else None)
+        for name in dict.fromkeys(parameter_of(policy, path) for path in policy.optional):
+            message = f"{name} is None in the example and an input of the model; None stands for zeros"
+            yield self.finding(message, node=name, severity=Severity.NOTE)
+
+
+def _within(path: str, argument: str) -> bool:
+    """Whether a path is that of the argument, or of a part of it."""
+    return path == argument or path.startswith(f"{argument}[")

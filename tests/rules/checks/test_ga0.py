@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, spectral_norm
 
+from graphaudit.capture.optional import with_zeros_for_none
 from tests.rules.checks.subjects import audited, case, event, findings, observed, said
 
 OBS = (torch.ones(2, 4),)
@@ -154,6 +156,9 @@ def test_optional_input_is_an_error_only_if_the_user_gives_it() -> None:
     assert said(audited(Optional(), args, capturing=False), name) == [(name, "warning")]
     given = audited(Optional(), args, lambda seed: (args[0], torch.zeros(2, 6)), capturing=False)
     assert said(given, name) == [(name, "error")]
+    assert given.policy is not None
+    filled = replace(given, policy=with_zeros_for_none(given.policy))
+    assert said(filled, name) == [(name, "note")]
     assert said(audited(Optional(), (args[0], torch.zeros(2, 6)), capturing=False), name) == []
 
 
