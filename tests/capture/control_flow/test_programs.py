@@ -12,7 +12,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from graphaudit.capture import capture
-from graphaudit.capture.control_flow import Bounds, Refused, predicated
+from graphaudit.capture.control_flow import Bounds, Refused, Regions, predicated
 from graphaudit.policy import Policy
 from tests.capture.control_flow.programs import VALUES, module_of, statements
 
@@ -41,7 +41,7 @@ def assert_masks_equal_eager(lines: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         module = module_of(lines, folder)
         inputs = inputs_of(module)
-        with predicated(module, Bounds()):
+        with predicated(module, Bounds(), Regions()):
             for x, want in inputs:
                 try:
                     got, guards = module(x.clone())
