@@ -4,6 +4,8 @@
     exp(x) * (1 / exp(x).sum(d)).unsqueeze(d)         →  softmax(x, d)
     exp(x - m) / exp(x - m).sum(d, keepdim=True)      →  softmax(x, d)          m = x.amax(d, keepdim=True) and its kin
     exp(x - logsumexp(x, d, keepdim=True))            →  softmax(x, d)
+    w = exp(x) * mask; w / w.sum(d, keepdim=True)     →  the same of w = exp(k - k.amax(d, keepdim=True)) * mask,
+                                                         k = where(mask != 0, x, -inf)
     log(softmax(x, d))                                →  log_softmax(x, d)
     log(exp(x).sum(dims))                             →  logsumexp(x, dims)
     log(exp(x).mean(dims))                            →  logsumexp(x, dims) - log(n)
@@ -11,9 +13,9 @@
 
 - exp may be one node or several equal ones, and may have other readers; those keep it.
 - The sum may be reshaped (unsqueeze, view, expand), as long as it lines up with the dimension it was taken over.
-- softmax runs over one dimension, logsumexp over any.
-- Left alone: exponentials that are masked by a product before they are summed, and sums with something added, unless
-  the maximum is subtracted and float32 rounds the addition away (up to 2**-25, because the sum is at least 1).
+- softmax runs over one dimension; masked softmax, whose mask may hold weights, and logsumexp over any.
+- Left alone: masked exponentials from which a maximum is subtracted already, and sums with something added, unless the
+  maximum is subtracted and float32 rounds the addition away (up to 2**-25, because the sum is at least 1).
 - An integer x is cast to the dtype that exp gave it.
 
 The results are equal where the original is finite. Where exp overflowed (float32: x > 88.72) or every exp underflowed
@@ -25,10 +27,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 
 import torch
-from torch import fx
+from torch import Tensor, fx
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.exponentials import Match, find_log_softmax, find_logsumexp, find_softmax
@@ -36,7 +39,7 @@ from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
-from graphaudit.rewrite.edit import cast_call, insert_call, replace_node
+from graphaudit.rewrite.edit import cast_call, insert_call, insert_function, replace_node
 from graphaudit.rulebook.target import Target
 
 _aten = torch.ops.aten
@@ -82,6 +85,10 @@ def _build(match: Match, nodes: dict[str, fx.Node]) -> fx.Node:
     source = cast_call(old, nodes[match.input.name], old.meta["val"].dtype)
     if match.kind == "softmax":
         return insert_call(old, _aten.softmax.int, (source, match.dims[0]))
+    if match.kind == "masked_softmax":
+        assert match.mask is not None
+        function = partial(_masked_softmax, match.dims)
+        return insert_function(old, function, (source, nodes[match.mask.name]))  # type: ignore[no-any-return]
     if match.kind == "log_softmax":
         return insert_call(old, _aten.log_softmax.int, (source, match.dims[0]))
     total = insert_call(old, _aten.logsumexp.default, (source, list(match.dims), match.keepdim))
@@ -89,3 +96,10 @@ def _build(match: Match, nodes: dict[str, fx.Node]) -> fx.Node:
         return total
     count = math.prod(int((match.input.shape or ())[d]) for d in match.dims)
     return insert_call(old, _aten.sub.Tensor, (total, math.log(count)))
+
+
+def _masked_softmax(dims: tuple[int, ...], x: Tensor, mask: Tensor) -> Tensor:
+    """The maximum of what the mask lets pass; one of all logits could leave nothing but underflow."""
+    kept = torch.where(mask != 0, x, -math.inf)
+    weights = (kept - kept.amax(dims, keepdim=True)).exp() * mask
+    return weights / weights.sum(dims, keepdim=True)

@@ -23,12 +23,14 @@ from graphaudit.graphs.walk import (
 
 @dataclass(frozen=True)
 class Match:
-    """`node` computes the function `kind` (softmax, log_softmax, logsumexp or softplus) of `input` over `dims`.
+    """`node` computes the function `kind` of `input` over `dims`: softmax, masked_softmax, log_softmax, logsumexp or
+    softplus.
 
     stable     whether the maximum is subtracted before exp, so that nothing overflows as written
     exponent   the exp as written, for the message
     keepdim    for logsumexp: whether the reduced dimensions stay, with size 1
     mean       for logsumexp: whether it is the log of the mean, not of the sum
+    mask       for masked_softmax: what the exponentials are multiplied by before they are summed
     reason     why the node cannot be replaced; empty if it can
     """
 
@@ -41,6 +43,7 @@ class Match:
     keepdim: bool = False
     mean: bool = False
     reason: str = ""
+    mask: Value | None = None
 
 
 def find_softmax(view: GraphView) -> Iterator[Match]:
@@ -138,17 +141,17 @@ def _over_sum(view: GraphView, node: Node, numerator: Value, denominator: Value)
     if found is None or base_op(found[0]) != "aten.sum" or not is_same(view, found[0].inputs[0], numerator):
         return None
     total_node, lines_up = found
-    exponential, masked = _exp_behind(view, numerator)
+    exponential, mask = _exp_behind(view, numerator)
     if exponential is None or exponential.inputs[0] is None:
         return None
     dims = reduced_dims(total_node) or ()
     argument, stable = _without_maximum(view, exponential.inputs[0], dims)
     reason = ""
-    if masked:
+    if mask is not None and (stable or mask.dtype not in ("bool", numerator.dtype)):
         reason = "the exponentials are multiplied by something before they are summed"
     elif not lines_up:
         reason = "the sum is not broadcast along the dimension it was taken over"
-    elif len(dims) != 1:
+    elif len(dims) != 1 and mask is None:
         reason = f"the sum runs over {len(dims)} dimensions, softmax over one"
     elif epsilon and not (stable and abs(epsilon) <= 2.0**-25 and numerator.dtype == "float32"):
         # With the maximum subtracted the sum is at least 1, and float32 rounds 1 + 2**-25 to 1.
@@ -157,7 +160,8 @@ def _over_sum(view: GraphView, node: Node, numerator: Value, denominator: Value)
         reason = "the division changes the shape"
     elif total_node.attributes.get("dtype") is not None:
         reason = "the sum is taken in another dtype"
-    return Match("softmax", node, argument, dims, stable, exponential, reason=reason or _dtype_reason(argument, node))
+    kind, reason = "softmax" if mask is None else "masked_softmax", reason or _dtype_reason(argument, node)
+    return Match(kind, node, argument, dims, stable, exponential, reason=reason, mask=mask)
 
 
 def _exp_of_difference(view: GraphView, node: Node) -> Match | None:
@@ -241,17 +245,17 @@ def _without_maximum(view: GraphView, argument: Value, dims: tuple[int, ...]) ->
     return argument, False
 
 
-def _exp_behind(view: GraphView, value: Value) -> tuple[Node | None, bool]:
-    """The exp that `value` is, or is a product with; and whether it is such a product."""
+def _exp_behind(view: GraphView, value: Value) -> tuple[Node | None, Value | None]:
+    """The exp that `value` is, or is a product with; and the other factor of such a product."""
     node = producer(view, value)
     if base_op(node) == "aten.exp":
-        return node, False
+        return node, None
     if node is not None and base_op(node) == "aten.mul":
-        for part in operands(node):
+        for part, other in _both_ways(node):
             inner = producer(view, part) if isinstance(part, Value) else None
-            if base_op(inner) == "aten.exp":
-                return inner, True
-    return None, False
+            if base_op(inner) == "aten.exp" and isinstance(other, Value):
+                return inner, other
+    return None, None
 
 
 def _without_epsilon(view: GraphView, value: Value) -> tuple[Value, float]:

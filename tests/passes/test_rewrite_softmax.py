@@ -216,6 +216,30 @@ def test_new_nodes_point_to_the_users_line():
     assert result.rewritten[0].place == place
 
 
+def _masked_by_a_product(x, mask):
+    e = x.exp() * mask
+    return e / e.sum(-1, keepdim=True)
+
+
+MASKED = {
+    "bool": lambda x: _masked_by_a_product(x, x.flip(-1) > 0),
+    "float": lambda x: _masked_by_a_product(x, (x.flip(-1) < 0).to(x.dtype)),
+    "weights": lambda x: _masked_by_a_product(x, x.flip(-1).sigmoid()),
+    "all": lambda x: _masked_by_a_product(x, x < -1e30),
+    "two dimensions": lambda x: (e := x.exp() * (x > 0)) / e.sum((0, 1), keepdim=True),
+}
+
+
+@pytest.mark.parametrize("mask", MASKED)
+def test_masked_by_a_product(mask):
+    module = Unary(MASKED[mask])
+    x = torch.tensor([[0.0, -1.0, 2.0], [-100.0, -101.0, -99.0], [100.0, -3.0, 1.0], [300.0, 299.0, -5.0]])
+    result = run_pass(RewriteSoftmax, module, (torch.zeros(2, 3),), ({0: "batch"},))
+    assert result.changed
+    for batch in (x[:2], x[2:3], x[3:], x):
+        assert_equivalent_where_finite(module, result.artifact, batch)
+
+
 def _misaligned(x):
     e = x.exp()
     return e / e.sum(-1)
@@ -227,7 +251,7 @@ def _epsilon(x):
 
 
 def _masked(x):
-    e = x.exp() * (x > 0)
+    e = (x - x.amax(-1, True)).exp() * (x > 0)
     return e / e.sum(-1, keepdim=True)
 
 
