@@ -49,6 +49,11 @@ def merged(condition: Number, taken: Sequence[Any], other: Sequence[Any]) -> lis
 
 def filtered(items: Any, test: Callable[[Any], Any], value: Callable[[Any], Any], as_list: bool) -> Any:
     """`[value(item) for item in items if test(item)]`, or a generator of it."""
+    from graphaudit.capture.control_flow.rows import LOOP
+    from graphaudit.capture.control_flow.varying import Varying
+
+    if Varying.of(items) is not None:
+        raise Refused("which rows of a dimension that varies a comprehension keeps is decided row by row", LOOP)
     entries = _entries(items, test, value)
     return list(entries) if as_list else entries
 

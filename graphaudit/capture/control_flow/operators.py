@@ -17,6 +17,7 @@ from graphaudit.capture.control_flow.loops import for_stmt, while_stmt
 from graphaudit.capture.control_flow.scopes import FunctionScope, ld, ldu, transpiled, with_function_scope
 from graphaudit.capture.control_flow.tables import aug_item, get_item, set_item
 from graphaudit.capture.control_flow.texts import percent, text
+from graphaudit.capture.control_flow.varying import listed
 
 _IN_PLACE = (
     *("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"),
@@ -45,6 +46,7 @@ OPERATORS = SimpleNamespace(
     is_not=is_not,
     ld=ld,
     ldu=ldu,
+    listed=listed,
     not_=not_,
     not_contained=not_contained,
     or_=or_,

@@ -184,20 +184,18 @@ def _index_select(x: Tensor, dim: int, index: Tensor) -> Any:
 
 
 def _matmul(one: Tensor, other: Tensor) -> Any:
-    left = one.unsqueeze(0) if one.dim() == 1 and not isinstance(one, Row) else one
-    a = left.rows.unsqueeze(1) if isinstance(left, Row) and left.dim() == 1 else getattr(left, "rows", left)
-    vector = other.dim() == 1
-    b = getattr(other, "rows", other)
-    b = b.unsqueeze(-1) if vector else b
-    for _ in range(abs(a.dim() - b.dim()) if isinstance(one, Row) and isinstance(other, Row) else 0):
-        a, b = (a.unsqueeze(1), b) if a.dim() < b.dim() else (a, b.unsqueeze(1))
-    if isinstance(one, Row) != isinstance(other, Row):
-        row, plain = (a, b) if isinstance(one, Row) else (b, a)
-        row = row.reshape([row.shape[0], *[1] * (plain.dim() + 1 - row.dim()), *row.shape[1:]])
-        a, b = (row, plain) if isinstance(one, Row) else (plain, row)
+    a, b = (t.rows if isinstance(t, Row) else t for t in (one, other))
+    a = a.unsqueeze(-2) if one.dim() == 1 else a
+    b = b.unsqueeze(-1) if other.dim() == 1 else b
+    # matmul aligns dimensions at their end, so those of the passes have to be the first of both.
+    rank = max(t.dim() + (not isinstance(given, Row)) for given, t in ((one, a), (other, b)))
+    a, b = (
+        t.reshape([t.shape[0], *[1] * (rank - t.dim()), *t.shape[1:]]) if isinstance(given, Row) else t
+        for given, t in ((one, a), (other, b))
+    )
     result = torch.matmul(a, b)
-    result = result.squeeze(-1) if vector else result
-    return Row(result.squeeze(-1 if vector else -2) if one.dim() == 1 else result)
+    result = result.squeeze(-1) if other.dim() == 1 else result
+    return Row(result.squeeze(-1 if other.dim() == 1 else -2) if one.dim() == 1 else result)
 
 
 def _holds_rows(value: Any) -> bool:

@@ -7,6 +7,7 @@ a < f(x) < b          f(x) is evaluated once
 raise error           a return whose value the capture knows (operators.raised)
 try … except          operators.attempt around the body, where an exception that data decides on may be caught
 [e for v in s if c]   operators.filtered, where c may be a tensor
+[e for v in s]        operators.listed, where s may be a tensor whose size varies
 f"{v}", "%s" % v      operators.text, where v may be a tensor's value
 global name           an entry of the function's globals
 """
@@ -132,23 +133,28 @@ class _Simple(ast.NodeTransformer):
     # Expressions
 
     def visit_ListComp(self, node: ast.ListComp) -> Any:
-        return self._filtered(node, "list")
+        return self._of_items(node, "list")
 
     def visit_SetComp(self, node: ast.SetComp) -> Any:
         return self.generic_visit(node)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
-        return self._filtered(node, "")
+        return self._of_items(node, "")
 
-    def _filtered(self, node: Any, kind: str) -> Any:
+    def _of_items(self, node: Any, kind: str) -> Any:
         node = self.generic_visit(node)
-        if len(node.generators) != 1 or not node.generators[0].ifs or node.generators[0].is_async:
+        if len(node.generators) != 1 or node.generators[0].is_async:
             return node
         (loop,) = node.generators
+        as_list = ast.Constant(kind == "list")
+        if not loop.ifs:
+            return _at(
+                _operator("listed", loop.iter, _of_item(self._fresh("item"), loop.target, node.elt), as_list), node
+            )
         test = loop.ifs[0] if len(loop.ifs) == 1 else ast.BoolOp(ast.And(), loop.ifs)
         item = self._fresh("item")
         functions = [_of_item(item, loop.target, body) for body in (test, node.elt)]
-        return _at(_operator("filtered", loop.iter, *functions, ast.Constant(kind == "list")), node)
+        return _at(_operator("filtered", loop.iter, *functions, as_list), node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
         node = self.generic_visit(node)  # type: ignore[assignment]

@@ -148,6 +148,19 @@ def twin_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any] | None:
     return OF_GROWN.get(function) if any(isinstance(v, Appended) for v in grown) else None
 
 
+def listed(items: Any, value: Callable[[Any], Any], as_list: bool) -> Any:
+    """`[value(item) for item in items]`, or a generator of it; over a dimension that varies a list of all passes."""
+    source = Varying.of(items)
+    if source is None:
+        return [value(item) for item in items] if as_list else (value(item) for item in items)
+    grown: list[Any] = []
+    try:
+        all_at_once(source, lambda item: grown.append(value(item)), lambda: None, lambda _: None)
+    except Dependent:
+        raise Refused("passes of this comprehension depend on one another, and a dimension that varies", LOOP) from None
+    return grown
+
+
 def all_at_once(
     source: Varying, body: Callable[[Any], None], get_state: Callable[[], Any], set_state: Callable[[Any], None]
 ) -> None:

@@ -176,10 +176,24 @@ def variables_of_one_pass(self: Layers, x: torch.Tensor) -> torch.Tensor:
     return y + total
 
 
+def comprehension(self: Layers, x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([self.mlp(row) for row in x]) + sum(row.sum() for row in x)
+
+
+def comprehension_of_pairs(self: Layers, x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([row * i for i, row in enumerate(x)])
+
+
+def comprehension_by_index(self: Layers, x: torch.Tensor) -> torch.Tensor:
+    values = [x[i].norm() for i in range(len(x))]
+    return torch.stack(values) / len(values)
+
+
 EXACT = (
     *(appended, appended_by_index, two_of_each_row, written_by_index, written_where_it_matters, branch_per_row),
     *(summed, added_in_place, greatest, zipped, reversed_rows, last_row, layers_of_many_kinds, static_loop_inside),
     *(numbers, two_loops, variables_of_one_pass, columns_of_rows),
+    *(comprehension, comprehension_of_pairs, comprehension_by_index),
 )
 
 
@@ -212,4 +226,16 @@ def sometimes_appended(self: Layers, x: torch.Tensor) -> torch.Tensor:
     return torch.stack(out)
 
 
-REFUSED = (carried, earlier_place, draws, sometimes_appended)
+def chosen_by_a_comprehension(self: Layers, x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([row for row in x if row.sum() > 0])  # refused: row by row
+
+
+def loop_in_a_loop(self: Layers, x: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros(())
+    for one in x:
+        for other in x:  # refused: depend on one another
+            total = total + (one * other).sum()
+    return total
+
+
+REFUSED = (carried, earlier_place, draws, sometimes_appended, chosen_by_a_comprehension, loop_in_a_loop)

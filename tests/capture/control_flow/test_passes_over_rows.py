@@ -8,6 +8,7 @@ import torch
 
 from graphaudit.capture.calls import example_call
 from graphaudit.capture.control_flow import Refused
+from graphaudit.capture.control_flow.rows import Row, _matmul
 from graphaudit.capture.frontend import _FRONT_ENDS, _export, _program
 from graphaudit.policy import Policy
 from tests.capture.control_flow.passes_over_rows import EXACT, REFUSED, Layers, carried
@@ -60,3 +61,13 @@ def test_what_cannot_be_done_at_once_is_refused_with_its_line(function: Callable
     with pytest.raises(Refused) as refused:
         predicated(policy(function))
     assert refused.value.place is not None and refused.value.place.line == line and reason in refused.value.reason
+
+
+@pytest.mark.parametrize("dims", [(a, b) for a in (1, 2, 3) for b in (1, 2, 3)])
+def test_products_of_rows(dims: tuple[int, int]) -> None:
+    left, right = (torch.randn(5, 3, 3, 3).flatten(1)[:, : 3**n].unflatten(1, (3,) * n) for n in dims)
+    for one, other in ((Row(left), Row(right)), (Row(left), right[0]), (left[0], Row(right))):
+        made = _matmul(one, other)
+        for number in range(5):
+            given = [t.rows[number] if isinstance(t, Row) else t for t in (one, other)]
+            torch.testing.assert_close(made.rows[number], torch.matmul(*given))
