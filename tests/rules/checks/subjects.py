@@ -40,7 +40,8 @@ def observed(
     """A subject that saw `events`, with the graph of a linear layer, or with a capture that failed."""
     policy, program = make_program(nn.Linear(3, 2), (torch.ones(2, 3),))
     outcome = Capture(program if captured else None, "torch.export" if captured else None, list(blockers), list(frozen))
-    return Subject(policy=policy, observation=Observation(list(events), between_calls, with_seed), capture=outcome)
+    seen = Observation(list(events), changes_between_calls=between_calls, changes_with_seed=with_seed)
+    return Subject(policy=policy, observation=seen, capture=outcome)
 
 
 def audited(
