@@ -76,7 +76,7 @@ class DecomposeCustomOps(OperatorPass):
         if node_kept is not None and not _has_sizes(node):
             return f"it becomes the node {node_kept}"
         if custom is not None and custom.plain is not None:
-            return _functional(custom.plain, node)
+            return _functional(custom.run_plain, node)
         file = _kernel_file(operator)
         if file is None:
             return "it has no kernel for the CPU"

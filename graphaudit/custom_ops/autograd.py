@@ -42,15 +42,14 @@ def _autograd_switched_on() -> Any:
 
 def register_recomputed(op: Operator, gradient: Recomputed) -> None:
     """Let `op` have the gradient of `gradient.function`, in an operator of its own, which is opaque as `op` is."""
-    arguments = op._schema.arguments
-    parameters = ", ".join(f"{_spelled(a.type)} {a.name}" for a in arguments)
+    parameters = str(op._schema).partition("(")[2].rpartition(") ->")[0]
     backward = torch.library.custom_op(
         f"{op._schema.name}_backward",
-        lambda *args: gradient.gradients(args[: len(arguments)], args[len(arguments)]),
+        lambda outer, *args: gradient.gradients(args, outer),
         mutates_args=(),
-        schema=f"({parameters}, Tensor[] gradients) -> Tensor[]",
+        schema=f"(Tensor[] gradients, {parameters}) -> Tensor[]",
     )
-    backward.register_fake(lambda *args: [torch.empty_like(a) for a in args[: len(arguments)] if _is_floating(a)])
+    backward.register_fake(lambda _, *args: [torch.empty_like(a) for a in args if _is_floating(a)])
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         results = [output] if isinstance(output, torch.Tensor) else list(output)
@@ -67,7 +66,7 @@ def register_recomputed(op: Operator, gradient: Recomputed) -> None:
             torch.zeros(shape, dtype=dtype, device=device) if g is None else g
             for g, (shape, dtype, device) in zip(outer, ctx.results)
         ]
-        found = iter(backward(*args, given))
+        found = iter(backward(given, *args))
         gradients = tuple(next(found) if _is_floating(a) else None for a in args)
         return gradients if len(gradients) > 1 else gradients[0]
 
@@ -81,13 +80,6 @@ def has_autograd(op: Operator) -> bool:
         return defined._backward_fn is not None
     keys = ("Autograd", "AutogradCPU", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op._schema.name, key) for key in keys)
-
-
-def _spelled(kind: Any) -> str:
-    """The type as a schema writes it (`List[int]` is `int[]` there)."""
-    text = str(kind)
-    inner = text.removeprefix("List[").removesuffix("]") if text.startswith("List[") else text
-    return f"{inner}[]" if inner is not text else text
 
 
 def _is_tensor(value: Any) -> bool:

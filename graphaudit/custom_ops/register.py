@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 
 from graphaudit.custom_ops.autograd import Recomputed, has_autograd, register_recomputed
 from graphaudit.custom_ops.check import check_custom_op, compare_with_plain
@@ -55,11 +56,12 @@ def register_custom_op(
     if not given:
         raise CustomOpError("there are no examples to check the operator on", "Give at least one tuple of arguments.")
     if isinstance(operator, str) and function is not None:
-        op = _define(operator, function, given[0], plain or fake)
+        op = _define(operator, function, given[0], fake or (_shapes_of(plain) if plain else None))
     elif function is None:
         op = _existing(operator)
-        if fake is not None or (plain is not None and not _has_fake(op)):
-            torch.library.register_fake(op._schema.name, fake or plain)
+        shapes = fake or (_shapes_of(plain) if plain is not None and not _has_fake(op) else None)
+        if shapes is not None:
+            torch.library.register_fake(op._schema.name, shapes)
     else:
         raise CustomOpError("an operator that exists has its function already", "Give a name, or no function.")
     gradient = _autograd_of(function) or plain
@@ -112,6 +114,10 @@ def _existing(operator: Any) -> Operator:
             f"{one_line(repr(operator))[:80]} is no operator of PyTorch's dispatcher",
             "Give a name for it first: register_custom_op('rl::name', function, ...).",
         )
+    if any(a.kwarg_only for a in operator._schema.arguments):
+        raise CustomOpError(
+            f"{operator._schema.name} has keyword-only arguments", "Register a version that takes them in order."
+        )
     if operator._schema.is_mutable:
         raise CustomOpError(
             f"{operator._schema.name} writes to its arguments", "Register a version that returns a new tensor."
@@ -131,6 +137,22 @@ def _has_fake(op: Operator) -> bool:
         return defined._abstract_fn is not None
     fake = torch._library.simple_registry.singleton.find(op._schema.name).fake_impl.kernel
     return fake is not None or torch._C._dispatch_has_kernel_for_dispatch_key(op._schema.name, "Meta")
+
+
+def _shapes_of(plain: Function) -> Function:
+    """`plain` as a fake kernel, in which tensors that it holds itself, such as a table, may be real."""
+
+    def fake(*args: Any) -> Any:
+        mode: Any = detect_fake_mode(args)
+        if mode is None:
+            return plain(*args)
+        allowed, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+        try:
+            return plain(*args)
+        finally:
+            mode.allow_non_fake_inputs = allowed
+
+    return fake
 
 
 def _owned(function: Function) -> Function:

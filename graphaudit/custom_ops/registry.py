@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,17 @@ class CustomOp:
     def attributes(self) -> Sequence[str]:
         """The arguments that are not."""
         return [a.name for a in self.op._schema.arguments if str(a.type) != "Tensor"]
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The value of each argument in a call, defaults included, in the order of the schema."""
+        arguments = self.op._schema.arguments
+        given = {**dict(zip((a.name for a in arguments), args)), **kwargs}
+        return {a.name: given.get(a.name, a.default_value) for a in arguments}
+
+    def run_plain(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain version, called as the operator is; its own names of the arguments don't matter."""
+        assert self.plain is not None
+        return self.plain(*self.bind(args, kwargs).values())
 
     def node_for(self, target: str) -> OnnxNode | None:
         """The node that the operator stays on the way to `target`; None where its plain version goes there."""

@@ -11,8 +11,8 @@ import torch
 
 from graphaudit.errors import CustomOpError
 
-_SCALARS = {torch.Tensor: "Tensor", bool: "bool", int: "int", float: "float", str: "str"}
-_LISTS = {bool: "bool[]", int: "int[]", float: "float[]"}
+_SCALARS = {torch.Tensor: "Tensor", bool: "bool", int: "SymInt", float: "float", str: "str"}
+_LISTS = {bool: "bool[]", int: "SymInt[]", float: "float[]"}
 
 
 def infer_schema(name: str, function: Callable[..., Any], example: Sequence[Any], result: Any, skip: int = 0) -> str:

@@ -68,13 +68,15 @@ def _translation(custom: CustomOp, node: OnnxNode) -> Callable[..., Any]:
     write = onnxscript.values.Op(
         onnxscript.values.Opset(node.domain, node.version), node.op_type, _op_schema(custom, node)
     )
-    arguments = custom.op._schema.arguments
-    defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
+    kinds = {a.name: str(a.type) for a in custom.op._schema.arguments}
 
     def translate(*args: Any, **kwargs: Any) -> Any:
-        given = defaults | dict(zip((a.name for a in arguments), args)) | kwargs
-        attributes = {a.name: _as_attribute(str(a.type), given[a.name]) for a in arguments if str(a.type) != "Tensor"}
-        return write(*(given[name] for name in custom.tensors), **attributes)
+        given = custom.bind(args, kwargs)
+        inputs = [given[name] for name in custom.tensors]
+        varying = [name for name in custom.attributes if isinstance(given[name], ir.Value)]
+        if varying:
+            raise BodyRefused(f"{varying[0]} of {custom.name} varies, and the attribute of a node is a constant")
+        return write(*inputs, **{name: _as_attribute(kinds[name], given[name]) for name in custom.attributes})
 
     translate.__name__ = node.op_type
     return translate
@@ -133,9 +135,7 @@ class _Plain(nn.Module):
         self.custom, self.attributes = custom, attributes
 
     def forward(self, *tensors: torch.Tensor) -> Any:
-        assert self.custom.plain is not None
-        given = {**dict(zip(self.custom.tensors, tensors)), **self.attributes}
-        return self.custom.plain(*(given[a.name] for a in self.custom.op._schema.arguments))
+        return self.custom.run_plain(**dict(zip(self.custom.tensors, tensors)), **self.attributes)
 
 
 def _plain_program(custom: CustomOp, node: ir.Node, sizes: Mapping[str, int]) -> Program:

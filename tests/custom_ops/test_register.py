@@ -68,6 +68,7 @@ def gradient_of(op, *args):
 def test_a_python_helper_gets_a_schema_and_the_gradient_of_its_plain_version():
     op = register_custom_op("register_test::sinc", numpy_sinc, plain=plain_sinc, examples=[(X, 0.5), (X, 1)])
     assert str(op._schema) == "register_test::sinc(Tensor x, float scale=1.) -> Tensor"
+    assert torch.equal(op(X, scale=2), op(X, 2.0)) and torch.equal(op(X), op(X, 1.0))
     assert torch.allclose(gradient_of(op, 0.5), gradient_of(plain_sinc, 0.5))
     captured = torch.export.export(Unary(op), (X,)).graph_module.graph
     assert [n.target for n in captured.nodes if n.op == "call_function"] == [op]
@@ -137,7 +138,27 @@ def test_what_does_not_agree_is_refused(case):
     assert raised.value.remedy
 
 
+def test_a_plain_version_may_hold_tensors_of_its_own_and_name_its_arguments_as_it_likes(tmp_path):
+    table = torch.tensor([0.5, 1.5, 2.5])
+    op = register_custom_op(
+        "register_test::shifted",
+        lambda x, places: torch.from_numpy(np.roll(x.numpy(), places, -1) + table.numpy()),
+        plain=lambda tensor, count: torch.roll(tensor, count, -1) + table,
+        examples=[(X, 1)],
+    )
+
+    class Policy(nn.Module):
+        def forward(self, obs):
+            return op(obs, places=obs.shape[0])  # a size that varies stays one
+
+    policy = graphaudit.Policy("shifted", Policy(), (X,), dynamic_shapes=({0: "batch"},))
+    report = graphaudit.rewrite(policy, target="onnxruntime", output=tmp_path / "bundle", count=6)
+    assert report.fit["onnxruntime"], report.statement
+
+
 def test_names_and_examples():
+    with pytest.raises(CustomOpError, match="the namespace of aten::sinc is not yours"):
+        register_custom_op("aten::sinc", numpy_sinc, plain=plain_sinc, examples=[(X, 1.0)])
     with pytest.raises(CustomOpError, match="does not name an operator"):
         register_custom_op("a; import os", numpy_sinc, plain=plain_sinc, examples=[(X, 1.0)])
     with pytest.raises(CustomOpError, match="no examples"):
