@@ -15,8 +15,25 @@ global name           an entry of the function's globals
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from typing import Any
+
+from graphaudit.capture.control_flow.nodes import (
+    Unsupported,
+    assign,
+    at,
+    call,
+    children,
+    evaluated,
+    expressions,
+    listed,
+    no_arguments,
+    of_item,
+    operator,
+    outside_functions,
+    put,
+    within,
+)
+from graphaudit.capture.control_flow.patterns import Substituted, condition_of
 
 GLOBALS = "graphaudit_globals"
 
@@ -25,14 +42,6 @@ _OF_PYTHON = {
     *("KeyError", "AttributeError", "TypeError", "NameError", "ImportError", "ModuleNotFoundError", "StopIteration"),
     *("NotImplementedError", "OSError", "FileNotFoundError", "UnboundLocalError"),
 }
-
-
-class Unsupported(Exception):
-    """A construct that the converters do not know, or whose meaning they would change."""
-
-    def __init__(self, what: str, node: ast.AST) -> None:
-        super().__init__(what)
-        self.line: int = getattr(node, "lineno", 0)
 
 
 def simplify(node: Any) -> Any:
@@ -53,7 +62,7 @@ class _Simple(ast.NodeTransformer):
         return name if name not in self._taken else self._fresh(word)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        own = [n for s in node.body for n in _within(s, ast.FunctionDef | ast.Lambda | ast.ClassDef)]
+        own = [n for s in node.body for n in within(s, ast.FunctionDef | ast.Lambda | ast.ClassDef)]
         self._globals.append({name for n in own if isinstance(n, ast.Global) for name in n.names})
         kept, self._handlers = self._handlers, 0
         node = self.generic_visit(node)  # type: ignore[assignment]
@@ -68,7 +77,7 @@ class _Simple(ast.NodeTransformer):
         if not any(node.id in names for names in self._globals):
             return node
         entry = ast.Subscript(ast.Name(GLOBALS, ast.Load()), ast.Constant(node.id), node.ctx)
-        return _at(entry, node)
+        return at(entry, node)
 
     # Loops with else
 
@@ -81,8 +90,8 @@ class _Simple(ast.NodeTransformer):
         stop = ast.If(ast.UnaryOp(ast.Not(), node.test), [*node.orelse, ast.Break()], [])
         if any(isinstance(n, ast.Break | ast.Continue) for s in node.orelse for n in ast.walk(s)):
             raise Unsupported("a while with := in its condition, and a break in its else", node)
-        looped = ast.While(ast.Constant(True), [_at(stop, node), *node.body], [])
-        return self.visit(_at(looped, node))
+        looped = ast.While(ast.Constant(True), [at(stop, node), *node.body], [])
+        return self.visit(at(looped, node))
 
     def _without_else(self, loop: Any) -> Any:
         if not loop.orelse:
@@ -91,7 +100,7 @@ class _Simple(ast.NodeTransformer):
         loop.body = [s for statement in loop.body for s in _Breaks(flag).listed(statement)]
         after = ast.If(ast.UnaryOp(ast.Not(), ast.Name(flag, ast.Load())), loop.orelse, [])
         loop.orelse = []
-        return [_at(_assign(flag, ast.Constant(False)), loop), loop, _at(after, loop)]
+        return [at(assign(flag, ast.Constant(False)), loop), loop, at(after, loop)]
 
     # match
 
@@ -100,12 +109,12 @@ class _Simple(ast.NodeTransformer):
         rest: list[ast.stmt] = []
         for case in reversed(node.cases):
             bound: dict[str, ast.expr] = {}
-            test = _pattern(case.pattern, ast.Name(subject, ast.Load()), bound)
+            test = condition_of(case.pattern, ast.Name(subject, ast.Load()), bound)
             if case.guard is not None:
-                test = ast.BoolOp(ast.And(), [test, _Substituted(bound).visit(case.guard)])
-            body = [_assign(name, value) for name, value in bound.items()] + case.body
-            rest = [_at(ast.If(test, [_at(s, case.pattern) for s in body], rest), case.pattern)]
-        first = _at(_assign(subject, node.subject), node)
+                test = ast.BoolOp(ast.And(), [test, Substituted(bound).visit(case.guard)])
+            body = [assign(name, value) for name, value in bound.items()] + case.body
+            rest = [at(ast.If(test, [at(s, case.pattern) for s in body], rest), case.pattern)]
+        first = at(assign(subject, node.subject), node)
         return self._block([first, *rest])
 
     # raise, try
@@ -113,8 +122,8 @@ class _Simple(ast.NodeTransformer):
     def visit_Raise(self, node: ast.Raise) -> Any:
         if node.exc is None or self._handlers:
             return self.generic_visit(node)
-        error = ast.Lambda(_no_arguments(), node.exc)
-        return self._statement(_at(ast.Return(_operator("raised", error)), node))
+        error = ast.Lambda(no_arguments(), node.exc)
+        return self._statement(at(ast.Return(operator("raised", error)), node))
 
     def visit_Try(self, node: ast.Try) -> Any:
         caught = any(_catches_data(h.type) for h in node.handlers)
@@ -124,11 +133,11 @@ class _Simple(ast.NodeTransformer):
         node.handlers = [self.visit(h) for h in node.handlers]
         self._handlers -= 1
         if caught:
-            node.body = [_at(ast.With([ast.withitem(_operator("attempt"))], node.body), node.body[0])]
+            node.body = [at(ast.With([ast.withitem(operator("attempt"))], node.body), node.body[0])]
         return node
 
     def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        return [s for statement in statements for s in _listed(self.visit(statement))]
+        return [s for statement in statements for s in listed(self.visit(statement))]
 
     # Expressions
 
@@ -148,13 +157,11 @@ class _Simple(ast.NodeTransformer):
         (loop,) = node.generators
         as_list = ast.Constant(kind == "list")
         if not loop.ifs:
-            return _at(
-                _operator("listed", loop.iter, _of_item(self._fresh("item"), loop.target, node.elt), as_list), node
-            )
+            return at(operator("listed", loop.iter, of_item(self._fresh("item"), loop.target, node.elt), as_list), node)
         test = loop.ifs[0] if len(loop.ifs) == 1 else ast.BoolOp(ast.And(), loop.ifs)
         item = self._fresh("item")
-        functions = [_of_item(item, loop.target, body) for body in (test, node.elt)]
-        return _at(_operator("filtered", loop.iter, *functions, as_list), node)
+        functions = [of_item(item, loop.target, body) for body in (test, node.elt)]
+        return at(operator("filtered", loop.iter, *functions, as_list), node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
         node = self.generic_visit(node)  # type: ignore[assignment]
@@ -165,9 +172,9 @@ class _Simple(ast.NodeTransformer):
                 continue
             shown: Any = value.value
             if value.conversion in (ord("r"), ord("s"), ord("a")):
-                shown = _call({"r": "repr", "s": "str", "a": "ascii"}[chr(value.conversion)], shown)
+                shown = call({"r": "repr", "s": "str", "a": "ascii"}[chr(value.conversion)], shown)
             parts.append(ast.Tuple([shown, value.format_spec or ast.Constant("")], ast.Load()))
-        return _at(_operator("text", *parts), node)
+        return at(operator("text", *parts), node)
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         node.value = self.visit(node.value)
@@ -178,7 +185,7 @@ class _Simple(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         node = self.generic_visit(node)  # type: ignore[assignment]
         if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
-            return _at(_operator("percent", node.left, node.right), node)
+            return at(operator("percent", node.left, node.right), node)
         return node
 
     # Assignments inside expressions
@@ -186,8 +193,8 @@ class _Simple(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         if not isinstance(node, ast.stmt) or isinstance(node, ast.While):
             return super().visit(node)
-        parts = _evaluated(node)
-        if any(_is_chain(n) for part in parts for n in _outside_functions(part)):
+        parts = evaluated(node)
+        if any(_is_chain(n) for part in parts for n in outside_functions(part)):
             return self._block(self._unchained(node))
         if any(_names_inside(part) for part in parts):
             return self._block(self._hoisted(node))
@@ -198,26 +205,26 @@ class _Simple(ast.NodeTransformer):
 
     def _unchained(self, node: Any) -> list[ast.stmt]:
         transformer = _Chains(self)
-        for name, value in list(_expressions(node)):
+        for name, value in list(expressions(node)):
             setattr(node, name, transformer.visit(value))
         return self._hoisted(node)
 
     def _hoisted(self, node: Any) -> list[ast.stmt]:
         """The statement without `:=`, after the assignments that it holds."""
         before: list[ast.stmt] = []
-        parts = list(_expressions(node))
+        parts = list(expressions(node))
         last = max(i for i, (_, value) in enumerate(parts) if _names_inside(value))
         for i, (name, value) in enumerate(parts):
             lowered = self._lowered(value, before) if _names_inside(value) else value
             setattr(node, name, self._kept(lowered, before) if i < last else lowered)
-        return [*(_at(s, node) for s in before), node]
+        return [*(at(s, node) for s in before), node]
 
     def _kept(self, value: Any, before: list[ast.stmt]) -> Any:
         """A name for what is evaluated before an assignment that comes after it."""
         if isinstance(value, ast.Constant | ast.Starred | ast.keyword) or not isinstance(value, ast.expr):
             return value
         name = self._fresh("kept")
-        before.append(_assign(name, value))
+        before.append(assign(name, value))
         return ast.Name(name, ast.Load())
 
     def _lowered(self, node: Any, before: list[ast.stmt]) -> Any:
@@ -227,15 +234,15 @@ class _Simple(ast.NodeTransformer):
         if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             raise Unsupported("an assignment with := in a comprehension or lambda", node)
         if isinstance(node, ast.NamedExpr):
-            before.append(_assign(node.target.id, self._lowered(node.value, before)))
+            before.append(assign(node.target.id, self._lowered(node.value, before)))
             return ast.Name(node.target.id, ast.Load())
         if isinstance(node, ast.BoolOp | ast.IfExp):
             return self._branching(node, before)
-        children = [(f, i, c) for f, v in ast.iter_fields(node) for i, c in _children(v)]
-        last = max(k for k, (_, _, c) in enumerate(children) if _names_inside(c))
-        for k, (name, index, child) in enumerate(children):
+        parts = [(f, i, c) for f, v in ast.iter_fields(node) for i, c in children(v)]
+        last = max(k for k, (_, _, c) in enumerate(parts) if _names_inside(c))
+        for k, (name, index, child) in enumerate(parts):
             lowered = self._lowered(child, before)
-            _put(node, name, index, self._kept(lowered, before) if k < last else lowered)
+            put(node, name, index, self._kept(lowered, before) if k < last else lowered)
         return node
 
     def _branching(self, node: Any, before: list[ast.stmt]) -> ast.expr:
@@ -247,10 +254,10 @@ class _Simple(ast.NodeTransformer):
             for side in (node.body, node.orelse):
                 inner: list[ast.stmt] = []
                 value = self._lowered(side, inner)
-                sides.append([*inner, _assign(name, value)])
+                sides.append([*inner, assign(name, value)])
             before.append(ast.If(test, *sides))
             return ast.Name(name, ast.Load())
-        before.append(_assign(name, self._lowered(node.values[0], before)))
+        before.append(assign(name, self._lowered(node.values[0], before)))
         body = before
         for value in node.values[1:]:
             test: ast.expr = ast.Name(name, ast.Load())
@@ -258,7 +265,7 @@ class _Simple(ast.NodeTransformer):
             going = test if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), test)
             body.append(ast.If(going, inner, []))
             lowered = self._lowered(value, inner)
-            inner.append(_assign(name, lowered))
+            inner.append(assign(name, lowered))
             body = inner
         return ast.Name(name, ast.Load())
 
@@ -286,7 +293,7 @@ class _Chains(ast.NodeTransformer):
                 right, again = ast.NamedExpr(ast.Name(name, ast.Store()), right), ast.Name(name, ast.Load())
             tests.append(ast.Compare(left, [op], [right]))
             left = again
-        return _at(ast.BoolOp(ast.And(), tests), node)
+        return at(ast.BoolOp(ast.And(), tests), node)
 
 
 class _Breaks(ast.NodeTransformer):
@@ -296,10 +303,10 @@ class _Breaks(ast.NodeTransformer):
         self._flag = flag
 
     def listed(self, node: ast.stmt) -> list[ast.stmt]:
-        return _listed(self.visit(node))
+        return listed(self.visit(node))
 
     def visit_Break(self, node: ast.Break) -> Any:
-        return [_at(_assign(self._flag, ast.Constant(True)), node), node]
+        return [at(assign(self._flag, ast.Constant(True)), node), node]
 
     def visit_For(self, node: Any) -> Any:
         node.orelse = [s for statement in node.orelse for s in self.listed(statement)]
@@ -311,48 +318,6 @@ class _Breaks(ast.NodeTransformer):
         return node
 
 
-class _Substituted(ast.NodeTransformer):
-    """Puts what a pattern binds in place of its names."""
-
-    def __init__(self, bound: dict[str, ast.expr]) -> None:
-        self._bound = bound
-
-    def visit_Name(self, node: ast.Name) -> Any:
-        return self._bound.get(node.id, node)
-
-
-def _pattern(pattern: ast.pattern, subject: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
-    """Whether the subject matches, and what the names of the pattern are then."""
-    if isinstance(pattern, ast.MatchValue):
-        return ast.Compare(subject, [ast.Eq()], [pattern.value])
-    if isinstance(pattern, ast.MatchSingleton):
-        return ast.Compare(subject, [ast.Is()], [ast.Constant(pattern.value)])
-    if isinstance(pattern, ast.MatchAs):
-        inner: ast.expr = ast.Constant(True)
-        if pattern.pattern is not None:
-            inner = _pattern(pattern.pattern, subject, bound)
-        if pattern.name is not None:
-            bound[pattern.name] = subject
-        return inner
-    if isinstance(pattern, ast.MatchOr):
-        return ast.BoolOp(ast.Or(), [_pattern(p, subject, bound) for p in pattern.patterns])
-    if isinstance(pattern, ast.MatchSequence) and not any(isinstance(p, ast.MatchStar) for p in pattern.patterns):
-        kinds = ast.Tuple([ast.Name("list", ast.Load()), ast.Name("tuple", ast.Load())], ast.Load())
-        tests: list[ast.expr] = [
-            _call("isinstance", subject, kinds),
-            ast.Compare(_call("len", subject), [ast.Eq()], [ast.Constant(len(pattern.patterns))]),
-        ]
-        for i, inner_pattern in enumerate(pattern.patterns):
-            tests.append(_pattern(inner_pattern, ast.Subscript(subject, ast.Constant(i), ast.Load()), bound))
-        return ast.BoolOp(ast.And(), tests)
-    if isinstance(pattern, ast.MatchClass) and not pattern.patterns:
-        tests = [_call("isinstance", subject, pattern.cls)]
-        for name, inner_pattern in zip(pattern.kwd_attrs, pattern.kwd_patterns):
-            tests.append(_pattern(inner_pattern, ast.Attribute(subject, name, ast.Load()), bound))
-        return ast.BoolOp(ast.And(), tests) if len(tests) > 1 else tests[0]
-    raise Unsupported("this pattern of a match statement", pattern)
-
-
 def _catches_data(kind: ast.expr | None) -> bool:
     """Whether an `except` of this kind may catch what the value of a tensor raises."""
     if kind is None:
@@ -361,27 +326,9 @@ def _catches_data(kind: ast.expr | None) -> bool:
     return any(not (isinstance(k, ast.Name) and k.id in _OF_PYTHON) for k in kinds)
 
 
-def _expressions(node: ast.stmt) -> Iterator[tuple[str, Any]]:
-    """The expressions that a statement evaluates itself, in order, by field."""
-    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Return | ast.Expr) and node.value is not None:
-        yield "value", node.value
-    elif isinstance(node, ast.If | ast.Assert | ast.While):
-        yield "test", node.test
-    elif isinstance(node, ast.For):
-        yield "iter", node.iter
-    elif isinstance(node, ast.Match):
-        yield "subject", node.subject
-    elif isinstance(node, ast.Raise) and node.exc is not None:
-        yield "exc", node.exc
-
-
-def _evaluated(node: ast.stmt) -> list[Any]:
-    return [value for _, value in _expressions(node)]
-
-
 def _named(node: ast.AST) -> bool:
     """Whether an expression has to be written out before its statement."""
-    return _names_inside(node) or any(_is_chain(n) for n in _outside_functions(node))
+    return _names_inside(node) or any(_is_chain(n) for n in outside_functions(node))
 
 
 def _names_inside(node: Any) -> bool:
@@ -393,69 +340,3 @@ def _is_chain(node: ast.AST) -> bool:
     if not isinstance(node, ast.Compare) or len(node.ops) < 2:
         return False
     return any(isinstance(inner, ast.Call) for c in node.comparators[:-1] for inner in ast.walk(c))
-
-
-def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
-    return _within(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
-
-
-def _within(node: ast.AST, barrier: Any) -> Iterator[ast.AST]:
-    yield node
-    if not isinstance(node, barrier):
-        for child in ast.iter_child_nodes(node):
-            yield from _within(child, barrier)
-
-
-def _children(value: Any) -> Iterable[tuple[int | None, Any]]:
-    if isinstance(value, list):
-        return enumerate(value)
-    return [(None, value)]
-
-
-def _put(node: Any, name: str, index: int | None, value: Any) -> None:
-    if index is None:
-        setattr(node, name, value)
-    else:
-        getattr(node, name)[index] = value
-
-
-def _listed(result: Any) -> list[Any]:
-    if result is None:
-        return []
-    return result if isinstance(result, list) else [result]
-
-
-def _of_item(item: str, target: ast.expr, body: ast.expr) -> ast.Lambda:
-    """`lambda item: body`, with the names of a comprehension's target."""
-    arguments = _no_arguments()
-    arguments.args = [ast.arg(item)]
-    if isinstance(target, ast.Name):
-        arguments.args = [ast.arg(target.id)]
-        return ast.Lambda(arguments, body)
-    single = ast.Tuple([ast.Name(item, ast.Load())], ast.Load())
-    listed = ast.ListComp(body, [ast.comprehension(target, single, [], 0)])
-    return ast.Lambda(arguments, ast.Subscript(listed, ast.Constant(0), ast.Load()))
-
-
-def _assign(name: str, value: Any) -> ast.stmt:
-    return ast.Assign([ast.Name(name, ast.Store())], value)
-
-
-def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
-
-
-def _operator(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Attribute(ast.Name("ag__", ast.Load()), name, ast.Load()), list(arguments), [])
-
-
-def _no_arguments() -> ast.arguments:
-    return ast.arguments([], [], None, [], [], None, [])
-
-
-def _at(node: Any, place: ast.AST) -> Any:
-    """The node, and whatever in it has no place yet, at the place of another."""
-    for inner in ast.walk(node):
-        if "lineno" in inner._attributes and getattr(inner, "lineno", None) is None:
-            ast.copy_location(inner, place)
-    return node
