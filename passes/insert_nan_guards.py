@@ -39,7 +39,11 @@ class InsertNanGuards(OperatorPass):
 
     name = "insert_nan_guards"
     fixes = ("nan-semantics",)
-    runs_after = ("remove_inference_noops", "decompose_cumulative", "decompose_median", "hoist_noise")
+    runs_after = (  # what they rewrite no longer divides 0 by 0
+        *("rewrite_softmax", "rewrite_softplus", "rewrite_log_sigmoid", "rewrite_variance"),
+        "rewrite_squash_correction",
+        *("remove_inference_noops", "decompose_cumulative", "decompose_median", "hoist_noise"),
+    )
     claims = Claim.EQUIVALENT
 
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:
