@@ -19,8 +19,8 @@ def forward(self, obs):
     return self.q(obs).argmax(-1)
 ```
 
-`rewrite` makes noise inputs of `random`, `uniform`, `gauss`, `randint`, `randrange` and `choice`, which the bundle draws
-from Python's generator; the others, and `random.Random` objects, are left to you.
+`rewrite` makes noise inputs of `random`, `uniform`, `gauss`, `randint`, `randrange` and `choice`, which the bundle
+draws from Python's generator; the others, and `random.Random` objects, are left to you.
 
 ## Use instead
 
