@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from graphaudit.capture import capture
-from graphaudit.capture.control_flow import Bounds, predicated
+from graphaudit.capture.control_flow import Bounds, Regions, predicated
 from graphaudit.equivalence.inputs import Sample
 from graphaudit.equivalence.reference import Reference
 from graphaudit.equivalence.verdict import Claim
@@ -141,7 +141,7 @@ def test_classes_and_globals_have_their_own_functions_again() -> None:
 
     before = dict(vars(Gate))
     module = Holds()
-    with predicated(module, Bounds()):
+    with predicated(module, Bounds(), Regions()):
         module(torch.ones(2))
         assert vars(Gate)["__call__"] is not before["__call__"]
     assert all(vars(Gate)[name] is value for name, value in before.items())
