@@ -72,10 +72,11 @@ def _why_left(program: Program, node: fx.Node, target: Target) -> str:
 
 def _convert(program: Program, node: fx.Node) -> None:
     fired: list[Fired] = []
+    test, body = graphs_of(node)
 
     def passes(carried: Sequence[Any], outer: Sequence[Any]) -> list[Any]:
         lowering = Lowering(fx.GraphModule({}, fx.Graph()), program.bounds)
-        values = lowering.loop(node, *graphs_of(node), carried, outer)
+        values = lowering.loop(node, test, body, carried, outer)
         fired[:] = lowering.fired
         return [*values, *(guard.fires for guard in lowering.fired)]
 

@@ -43,7 +43,7 @@ _TRANSPOSED = (_aten.conv_transpose1d.default, _aten.conv_transpose2d.input, _at
 _GROUPS = {_CONVOLUTION: 8, **dict.fromkeys(_CONVS, 6), **dict.fromkeys(_TRANSPOSED, 6)}
 
 
-class FoldBatchNormOptions(PassOptions):
+class FoldBatchNormOptions(PassOptions, frozen=True):
     """`max_amplification`: fold only where rounding grows by at most this factor."""
 
     max_amplification: Annotated[float, Meta(gt=0)] = 4096.0

@@ -40,7 +40,7 @@ _SKIPPED = [
 ]
 
 
-class SimplifyOnnxOptions(PassOptions):
+class SimplifyOnnxOptions(PassOptions, frozen=True):
     """`rounds`: run onnxsim at most so often; it iterates by itself, and a second round rarely finds anything.
     `largest_constant`: in bytes, with KB, MB or GB."""
 

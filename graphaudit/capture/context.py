@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from traceback import StackSummary
 from typing import Any
@@ -43,7 +43,7 @@ def decisions_on_sizes() -> Iterator[list[str]]:
     torch.export answers with what the example's size gives, and at a size of 1 with what larger ones give.
     """
     seen: list[str] = []
-    original = torch.SymBool.__bool__
+    original: Callable[[torch.SymBool], bool] = torch.SymBool.__bool__
 
     def noted(condition: torch.SymBool) -> bool:
         file = sys._getframe(1).f_code.co_filename

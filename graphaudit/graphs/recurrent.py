@@ -41,7 +41,7 @@ def _set(layer: Any, kernel: Any, decomposition: Any) -> None:
 def _shaped(unrolled: Any) -> Any:
     def layer(x: Tensor, hx: Any, params: Sequence[Tensor], *rest: Any) -> tuple[Tensor, ...]:
         *_, bidirectional, batch_first = rest
-        steps = x.shape[1 if batch_first else 0]
+        steps: Any = x.shape[1 if batch_first else 0]  # an int, or a size that varies
         if isinstance(steps, int):
             return unrolled(x, hx, params, *rest)  # type: ignore[no-any-return]
         states = (hx,) if isinstance(hx, Tensor) else tuple(hx)

@@ -49,6 +49,7 @@ from graphaudit.rules.checks._source import functions
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
+    from graphaudit.interface import Fixed
 
 
 class LoopCountFromArgument(Check):
@@ -62,7 +63,8 @@ class LoopCountFromArgument(Check):
         policy = subject.policy
         if policy is None:
             return
-        counts = {parameter_of(policy, f.path): f for f in policy.interface.fixed if type(f.value) is int}
+        counts: dict[str, Fixed | None] = {}
+        counts |= {parameter_of(policy, f.path): f for f in policy.interface.fixed if type(f.value) is int}
         counts |= {parameter_of(policy, s.path): None for s in policy.interface.inputs if s.path in policy.numbers}
         for function in functions(policy) if counts else ():
             if function.owner is not policy.module or function.name != "forward":

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import _numpy as twin
+from torch._numpy._ndarray import asarray, ndarray
 
-Array = twin.ndarray
+Array = ndarray
 
 
 def array_of(tensor: torch.Tensor, *_: Any, **__: Any) -> Any:
     """`tensor.numpy()`, which shares the tensor's memory."""
-    return twin.asarray(tensor)
+    return asarray(tensor)  # type: ignore[no-untyped-call]
 
 
 def astype(array: Any, dtype: Any, **_: Any) -> Any:

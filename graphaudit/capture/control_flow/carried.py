@@ -76,6 +76,10 @@ _TORCH: dict[Any, str] = {
 class Reduced(Carried):
     """A carried value with something of this pass added to it, or the greater or lesser of the two."""
 
+    carried: Carried
+    operation: str
+    value: Any
+
     def __init__(self, carried: Carried, operation: str, value: Any) -> None:
         if isinstance(value, Carried) or not (isinstance(value, Tensor) or is_scalar(value)):
             raise Dependent
@@ -121,7 +125,7 @@ _REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def _extremes(operation: str) -> Callable[[Any, Any], Any]:
     from graphaudit.capture.control_flow.reductions import extreme
 
-    return extreme(operation == "max") if operation in ("max", "min") else getattr(torch, operation)  # type: ignore[no-any-return]
+    return extreme(operation == "max") if operation in ("max", "min") else getattr(torch, operation)
 
 
 def reduced_extreme(greatest: bool, values: Sequence[Any]) -> Any:

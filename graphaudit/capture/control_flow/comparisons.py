@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ import torch
 from graphaudit.capture.control_flow.alternatives import holds_either, lifted
 from graphaudit.capture.control_flow.branches import condition, not_, or_
 from graphaudit.capture.control_flow.conversions import has_data
-from graphaudit.capture.control_flow.entries import Maybe, is_open, refusal
+from graphaudit.capture.control_flow.entries import Maybe, is_open, itself, refusal
 from graphaudit.capture.control_flow.numbers import Number
 from graphaudit.capture.control_flow.select import select
 
@@ -73,7 +74,7 @@ def contained(item: Any, container: Any) -> Any:
         equal = _truth(_compare("==", item, member.value if isinstance(member, Maybe) else member))
         if isinstance(member, Maybe):
             equal = _choice(equal, member.present, False)
-        found = or_(lambda f=found: f, lambda e=equal: e)
+        found = or_(partial(itself, found), partial(itself, equal))
     return found
 
 

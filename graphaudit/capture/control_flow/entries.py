@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -63,7 +64,14 @@ def _entries(items: Any, test: Callable[[Any], Any], value: Callable[[Any], Any]
 
     for item in items:
         given = _value(item)
-        held = only_where(item.present, lambda v=given: test(v)) if isinstance(item, Maybe) else test(given)
+
+        def tested(v: Any = given) -> Any:
+            return test(v)
+
+        def valued(v: Any = given) -> Any:
+            return value(v)
+
+        held = only_where(item.present, tested) if isinstance(item, Maybe) else tested()
         if decides_on_data(held):
             held = _both(condition(held), item)
         elif not held:
@@ -71,9 +79,9 @@ def _entries(items: Any, test: Callable[[Any], Any], value: Callable[[Any], Any]
         elif isinstance(item, Maybe):
             held = item.present
         if isinstance(held, Number):
-            yield Maybe(held, only_where(held, lambda v=given: value(v)))
+            yield Maybe(held, only_where(held, valued))
         else:
-            yield value(given)
+            yield valued()
 
 
 def length(value: Any) -> Any:
@@ -97,7 +105,8 @@ def is_filled(value: Sequence[Any]) -> Any:
 
     found: Any = False
     for entry in value:
-        found = or_(lambda f=found: f, lambda e=entry: e.present if isinstance(e, Maybe) else True)
+        there = entry.present if isinstance(entry, Maybe) else True
+        found = or_(partial(itself, found), partial(itself, there))
     return found
 
 
@@ -127,13 +136,22 @@ def fold(items: Iterable[Any], start: Any, step: Callable[[Any, Any], Any], stop
     result = start
     for item in items:
         if isinstance(item, Maybe):
-            following = only_where(item.present, lambda r=result, v=item.value: step(r, v))
+
+            def stepped(r: Any = result, v: Any = item.value) -> Any:
+                return step(r, v)
+
+            following = only_where(item.present, stepped)
             result = select(item.present, following, result)
         else:
             result = step(result, item)
         if stop is not None and result is stop:
             break
     return result
+
+
+def itself(value: Any) -> Any:
+    """The value."""
+    return value
 
 
 def _value(item: Any) -> Any:

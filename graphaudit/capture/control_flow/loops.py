@@ -193,7 +193,8 @@ def _in_order(source: Varying) -> Iterator[tuple[Callable[[], Any] | None, Any]]
         raise Refused("passes of this loop depend on one another, and nothing bounds how many there are", LOOP)
     for number in range(bound):
         runs = functools.partial(operator.lt, number, source.count)
-        yield runs, source.at(Number.of_size(torch.sym_min(number, source.count - 1)) if number else _first())
+        place = torch.sym_min(number, source.count - 1)  # type: ignore[no-untyped-call]
+        yield runs, source.at(Number.of_size(place) if number else _first())
     if most is None:
         _guard(condition(bound < source.count), bound)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,6 +29,11 @@ class Number:
     """
 
     __slots__ = ("facts", "high", "kind", "low", "opposite", "origin", "seen", "tensor")
+
+    # The binary operators are made at the end of this file; these are the ones that the engine uses itself.
+    __sub__: ClassVar[Callable[[Any, Any], Any]]
+    __lt__: ClassVar[Callable[[Any, Any], Any]]
+    __ge__: ClassVar[Callable[[Any, Any], Any]]
 
     def __init__(self, tensor: torch.Tensor, kind: type, low: int | None = None, high: int | None = None) -> None:
         self.tensor = tensor

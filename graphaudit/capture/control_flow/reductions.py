@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from typing import Any
 
 import torch
 
 from graphaudit.capture.control_flow import numbers
 from graphaudit.capture.control_flow.branches import and_, condition, not_, or_
-from graphaudit.capture.control_flow.entries import Maybe, fold
+from graphaudit.capture.control_flow.entries import Maybe, fold, itself
 from graphaudit.capture.control_flow.errors import raises
 from graphaudit.capture.control_flow.numbers import Number, is_scalar
 from graphaudit.capture.control_flow.select import select
@@ -38,10 +38,10 @@ def extreme(largest: bool) -> Callable[..., Any]:
     """Python's `max` or `min`: the first of equal ones, and what a NaN compares as."""
 
     def function(*args: Any, key: Callable[[Any], Any] | None = None, default: Any = _NOTHING) -> Any:
-        rank = key if key is not None else _itself
+        rank = key if key is not None else itself
         items = list(args[0] if len(args) == 1 else args)
         if key is None and any(map(is_size, items)) and all(is_size(v) or isinstance(v, int) for v in items):
-            return functools.reduce(torch.sym_max if largest else torch.sym_min, items)
+            return reduce(torch.sym_max if largest else torch.sym_min, items)
         best: tuple[Any, Any] | None = None
         there: Any = False
         for item in items:
@@ -54,9 +54,9 @@ def extreme(largest: bool) -> Callable[..., Any]:
             if there is True and present is True:
                 best = _better(largest, wins, (value, ranked), best)
                 continue
-            taken = _all_true(present, or_(lambda t=there: not_(t), lambda w=wins: _truth(w)))
+            taken = _all_true(present, or_(partial(not_, there), partial(_truth, wins)))
             best = _choice(taken, value, best[0]), _choice(taken, ranked, best[1])
-            there = or_(lambda t=there: t, lambda p=present: p)
+            there = or_(partial(itself, there), partial(itself, present))
         return _found(largest, best, there, default)
 
     return function
@@ -96,14 +96,10 @@ def _limits(largest: bool, one: Any, other: Any) -> tuple[int | None, int | None
     return (pick(sure_low) if sure_low else None), (pick(sure_high) if sure_high else None)
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
 def _all_true(*tests: Any) -> Any:
     held: Any = True
     for test in tests:
-        held = and_(lambda h=held: h, lambda t=test: t)
+        held = and_(partial(itself, held), partial(itself, test))
     return held
 
 

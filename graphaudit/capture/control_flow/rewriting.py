@@ -8,8 +8,9 @@ from typing import Any
 
 from malt.pyct import anno
 
+from graphaudit.capture.control_flow.nodes import Unsupported
 from graphaudit.capture.control_flow.refusal import GENERATOR
-from graphaudit.capture.control_flow.syntax import Unsupported, simplify
+from graphaudit.capture.control_flow.syntax import simplify
 
 # No function of these runs its body when it is called, and so none is a part of the graph.
 _REFUSED = {

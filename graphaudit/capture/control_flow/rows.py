@@ -27,13 +27,11 @@ class Row(Tensor):
 
     @staticmethod
     def __new__(cls, rows: Tensor) -> Row:
-        made: Row = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls, rows.shape[1:], dtype=rows.dtype, device=rows.device
-        )
+        made: Row = Tensor._make_wrapper_subclass(cls, rows.shape[1:], dtype=rows.dtype, device=rows.device)
         made.rows = rows
         return made
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         del tensor_contents
         return f"Row(shape={tuple(self.shape)})"
 
@@ -42,7 +40,9 @@ class Row(Tensor):
         return _handle(func, args, kwargs or {})
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         raise Refused(f"{func} cannot be done for all passes of this loop at once", LOOP)
 
 
@@ -174,7 +174,8 @@ def _index_select(x: Tensor, dim: int, index: Tensor) -> Any:
     if not isinstance(x, Row):
         count, width = index.rows.shape  # type: ignore[attr-defined]
         picked = torch.index_select(x, dim, index.rows.flatten())  # type: ignore[attr-defined]
-        return Row(picked.unflatten(dim, (count, width)).movedim(dim, 0))
+        split: Tensor = picked.unflatten(dim, (count, width))  # type: ignore[no-untyped-call]
+        return Row(split.movedim(dim, 0))
     if not isinstance(index, Row):
         return Row(torch.index_select(x.rows, dim + 1, index))
     count, width = index.rows.shape
@@ -202,12 +203,22 @@ def _holds_rows(value: Any) -> bool:
     return any(isinstance(leaf, Row) for leaf in pytree.tree_leaves(value))
 
 
+# Descriptors, which torch declares as the values that they give.
+_ATTRIBUTES: tuple[Any, ...] = (
+    Tensor.shape,
+    Tensor.ndim,
+    Tensor.dtype,
+    Tensor.device,
+    Tensor.requires_grad,
+    Tensor.layout,
+)
+
 METADATA = {
     *get_default_nowrap_functions(),
     *(Tensor.dim, Tensor.size, Tensor.numel, Tensor.__len__, Tensor.is_floating_point, Tensor.is_complex),
     *(Tensor.is_signed, Tensor.element_size, Tensor.get_device, Tensor.ndimension, Tensor.__hash__, Tensor.nelement),
     *(torch.is_floating_point, torch.is_complex, torch.numel, torch.is_tensor, Tensor.__repr__),
-    *(p.__get__ for p in (Tensor.shape, Tensor.ndim, Tensor.dtype, Tensor.device, Tensor.requires_grad, Tensor.layout)),
+    *(p.__get__ for p in _ATTRIBUTES),
 }
 
 _RULES: dict[Any, Callable[..., Any]] = {

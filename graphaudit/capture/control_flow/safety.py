@@ -28,8 +28,10 @@ _DOMAINS = {
     **dict.fromkeys(("logit",), 0.5),
     **dict.fromkeys(("acosh", "arccosh"), 2.0),
 }
-_DIVISIONS = ("div", "true_divide", "divide", "floor_divide", "remainder", "fmod")
-_DIVISIONS += ("__truediv__", "__floordiv__", "__mod__", "__itruediv__", "__ifloordiv__", "__imod__")
+_DIVISIONS = (
+    *("div", "true_divide", "divide", "floor_divide", "remainder", "fmod"),
+    *("__truediv__", "__floordiv__", "__mod__", "__itruediv__", "__ifloordiv__", "__imod__"),
+)
 _DIVIDED = ("__rtruediv__", "__rfloordiv__", "__rmod__", "__rdiv__")  # the tensor is the divisor
 _POWERS = ("pow", "__pow__", "__ipow__", "float_power")
 

@@ -260,7 +260,7 @@ class _Simple(ast.NodeTransformer):
         before.append(assign(name, self._lowered(node.values[0], before)))
         body = before
         for value in node.values[1:]:
-            test: ast.expr = ast.Name(name, ast.Load())
+            test = ast.Name(name, ast.Load())
             inner = []
             going = test if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), test)
             body.append(ast.If(going, inner, []))
@@ -285,7 +285,8 @@ class _Chains(ast.NodeTransformer):
         node = self.generic_visit(node)  # type: ignore[assignment]
         if not _is_chain(node):
             return node
-        left, tests = node.left, []
+        left = node.left
+        tests: list[ast.expr] = []
         for position, (op, right) in enumerate(zip(node.ops, node.comparators)):
             again = right
             if position < len(node.ops) - 1 and not isinstance(right, ast.Name | ast.Constant):

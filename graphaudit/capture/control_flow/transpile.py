@@ -27,9 +27,10 @@ from malt.core import converter
 from malt.pyct import anno, cfg, inspect_utils, naming, origin_info, qual_names, transformer
 from malt.pyct.static_analysis import activity, liveness, reaching_definitions, reaching_fndefs
 
+from graphaudit.capture.control_flow.nodes import Unsupported
 from graphaudit.capture.control_flow.rewriting import finish, prepare
 from graphaudit.capture.control_flow.subscripts import convert_asserts, convert_comparisons, convert_subscripts
-from graphaudit.capture.control_flow.syntax import GLOBALS, Unsupported
+from graphaudit.capture.control_flow.syntax import GLOBALS
 
 _CACHE: dict[CodeType, CodeType] = {}
 _OUTER, _INNER = "graphaudit_outer", "graphaudit_inner"

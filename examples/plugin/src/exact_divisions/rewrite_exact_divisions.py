@@ -21,7 +21,7 @@ from graphaudit.rewrite.operator_pass import Function, OperatorPass
 from graphaudit.rulebook.target import Target
 
 
-class Options(PassOptions):
+class Options(PassOptions, frozen=True):
     """`largest`: the largest factor to multiply by."""
 
     largest: Annotated[float, Meta(gt=0)] = 2.0**64
