@@ -19,43 +19,24 @@ import torch
 from torch import Tensor
 
 from graphaudit.equivalence.verdict import Claim
-from graphaudit.graphs.fx_view import view_program
-from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import base_op, number, operands, producer
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
-from graphaudit.rewrite.edit import insert_function, replace_node
-from graphaudit.rulebook.target import Target
+from graphaudit.rewrite.pattern_pass import Found, PatternPass
 
 
-class DecomposeExpm1(Pass[Program]):
+class DecomposeExpm1(PatternPass):
     """expm1(x) and exp(x) - 1 → a product with sinh."""
 
     name = "decompose_expm1"
-    level = Level.FX
     target_ops = frozenset({"aten.expm1", "aten.exp"})
+    ends = ("aten.expm1", "aten.sub", "aten.add")
     runs_after = ("remove_inference_noops", "rewrite_softmax", "rewrite_softplus")
     claims = Claim.EQUIVALENT
 
-    def run(self, artifact: Program, target: Target) -> PassResult[Program]:
-        """Replace every such call of the main graph."""
-        result = PassResult(artifact)
-        view = view_program(artifact)
-        nodes = {n.name: n for n in artifact.graph.nodes}
-        for node in view.select("aten.expm1", "aten.sub", "aten.add"):
-            x = _exponent(view, node)
-            if x is None:
-                continue
-            reason = _reason(node, x)
-            if not reason:
-                old = nodes[node.name]
-                new = insert_function(old, _expm1, (nodes[x.name],))
-                replace_node(old, new)
-                nodes[node.name] = new
-            (result.left if reason else result.rewritten).append(Site(node.name, node.place, reason))
-        if result.changed:
-            artifact.finish()
-        return result
+    def find(self, view: GraphView, node: Node) -> Found | None:
+        """expm1(x), exp(x) - 1 or exp(x) + (-1)."""
+        x = _exponent(view, node)
+        return Found(x, _expm1, _reason(node, x)) if x is not None else None
 
 
 def _expm1(x: Tensor) -> Tensor:
@@ -78,8 +59,6 @@ def _exponent(view: GraphView, node: Node) -> Value | None:
 
 
 def _reason(node: Node, x: Value) -> str:
-    if node.graph:
-        return "it stands inside a branch or a loop"
     if x.dtype not in ("float32", "float64") or x.dtype != node.outputs[0].dtype:
         return f"the input is {x.dtype}"
     return "subtracting the 1 changes the shape" if x.shape != node.outputs[0].shape else ""

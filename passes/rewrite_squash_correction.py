@@ -20,59 +20,46 @@ log(1 - tanh(x)**2) = log(4 / (exp(x) + exp(-x))**2), with exp(|x|) taken out.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from graphaudit.equivalence.verdict import Claim
-from graphaudit.graphs.fx_view import view_program
-from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import base_op, is_same, number, operands, producer
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
-from graphaudit.rewrite.edit import insert_function, replace_node
-from graphaudit.rulebook.target import Target
+from graphaudit.rewrite.pattern_pass import Found, PatternPass
 
 
-class RewriteSquashCorrection(Pass[Program]):
+class RewriteSquashCorrection(PatternPass):
     """log(1 - tanh(x) ** 2) → a form that neither cancels nor reaches log(0)."""
 
     name = "rewrite_squash_correction"
-    level = Level.FX
     fixes = ("log-of-zero",)
     target_ops = frozenset({"aten.log", "aten.log1p"})
+    ends = ("aten.log", "aten.log1p")
     runs_after = ("remove_inference_noops",)
     claims = Claim.WHERE_FINITE
 
-    def run(self, artifact: Program, target: Target) -> PassResult[Program]:
-        """Replace every such log of the main graph."""
-        result = PassResult(artifact)
-        view = view_program(artifact)
-        nodes = {n.name: n for n in artifact.graph.nodes}
-        for node in view.select("aten.log", "aten.log1p"):
-            found = _find(view, node)
-            if found is None:
-                continue
-            reason = found.reason or ("it stands inside a branch or a loop" if node.graph else "")
-            if not reason:
-                old = nodes[node.name]
-                function = partial(_bounded_correction, found.epsilon) if found.epsilon else _correction
-                replace_node(old, insert_function(old, function, (nodes[found.input.name],)))
-            (result.left if reason else result.rewritten).append(Site(node.name, node.place, reason))
-        if result.changed:
-            artifact.finish()
-        return result
-
-
-@dataclass(frozen=True)
-class _Found:
-    """log(1 - tanh(input)² + epsilon), or what keeps it from being that."""
-
-    input: Value
-    epsilon: float = 0.0
-    reason: str = ""
+    def find(self, view: GraphView, node: Node) -> Found | None:
+        """log(1 - tanh(x)²), or the same with a constant added before the log."""
+        inner = producer(view, node.inputs[0])
+        if inner is None:
+            return None
+        if base_op(node) == "aten.log1p":
+            squashed = _squashed(view, inner.inputs[0]) if base_op(inner) == "aten.neg" else None
+            return Found(squashed, _correction) if squashed is not None else None
+        squashed = _one_minus_square(view, inner)
+        if squashed is not None:
+            return Found(squashed, _correction)
+        for part, rest in (operands(inner), operands(inner)[::-1]) if base_op(inner) == "aten.add" else ():
+            squashed = _one_minus_square(view, producer(view, part)) if isinstance(part, Value) else None
+            epsilon = number(view, rest)
+            if squashed is not None and epsilon is not None:
+                scaled = inner.attributes.get("alpha", 1) != 1
+                function = partial(_bounded_correction, epsilon) if epsilon else _correction
+                return Found(squashed, function, "what is added before the log is scaled" if scaled else "")
+        return None
 
 
 def _correction(x: Tensor) -> Tensor:
@@ -83,26 +70,6 @@ def _correction(x: Tensor) -> Tensor:
 def _bounded_correction(epsilon: float, x: Tensor) -> Tensor:
     decay = (-2 * x.abs()).exp()
     return (4 * decay / (1 + decay) ** 2 + epsilon).log()
-
-
-def _find(view: GraphView, log: Node) -> _Found | None:
-    inner = producer(view, log.inputs[0])
-    if inner is None:
-        return None
-    if base_op(log) == "aten.log1p":
-        squashed = _squashed(view, inner.inputs[0]) if base_op(inner) == "aten.neg" else None
-        return _Found(squashed) if squashed is not None else None
-    squashed = _one_minus_square(view, inner)
-    if squashed is not None:
-        return _Found(squashed)
-    if base_op(inner) == "aten.add":
-        for part, rest in (operands(inner), operands(inner)[::-1]):
-            squashed = _one_minus_square(view, producer(view, part)) if isinstance(part, Value) else None
-            epsilon = number(view, rest)
-            if squashed is not None and epsilon is not None:
-                scaled = inner.attributes.get("alpha", 1) != 1
-                return _Found(squashed, epsilon, "what is added before the log is scaled" if scaled else "")
-    return None
 
 
 def _one_minus_square(view: GraphView, node: Node | None) -> Value | None:

@@ -21,45 +21,35 @@ from functools import partial
 from torch import Tensor
 
 from graphaudit.equivalence.verdict import Claim
-from graphaudit.graphs.fx_view import view_program
-from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import base_op, is_same, number, operands, producer, reduced_dims
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
-from graphaudit.rewrite.edit import insert_function, replace_node
-from graphaudit.rulebook.target import Target
+from graphaudit.rewrite.pattern_pass import Found, PatternPass
 
 
-class RewriteVariance(Pass[Program]):
+class RewriteVariance(PatternPass):
     """mean(x²) - mean(x)² → the mean of squared deviations."""
 
     name = "rewrite_variance"
-    level = Level.FX
     fixes = ("variance-cancellation",)
     target_ops = frozenset({"aten.sub"})
+    ends = ("aten.sub",)
     runs_after = ("remove_inference_noops",)
     claims = Claim.WHERE_FINITE
 
-    def run(self, artifact: Program, target: Target) -> PassResult[Program]:
-        """Replace every such difference of the main graph."""
-        result = PassResult(artifact)
-        view = view_program(artifact)
-        nodes = {n.name: n for n in artifact.graph.nodes}
-        for node in view.select("aten.sub"):
-            found = _find(view, node)
-            if found is None:
-                continue
-            reason = found.reason or ("it stands inside a branch or a loop" if node.graph else "")
-            if not reason:
-                old = nodes[node.name]
-                function = partial(_variance, found.dims, found.keepdim)
-                new = insert_function(old, function, (nodes[found.input.name],))
-                replace_node(old, new)
-                nodes[node.name] = new
-            (result.left if reason else result.rewritten).append(Site(node.name, node.place, reason))
-        if result.changed:
-            artifact.finish()
-        return result
+    def find(self, view: GraphView, node: Node) -> Found | None:
+        """mean(x²) - mean(x)²."""
+        parts = operands(node)
+        if len(parts) != 2 or not all(isinstance(p, Value) for p in parts) or node.attributes.get("alpha", 1) != 1:
+            return None
+        left = _mean(view, parts[0])
+        right = _mean(view, _squared(view, parts[1]))
+        inside = _squared(view, left.input) if left is not None else None
+        if left is None or right is None or inside is None or not is_same(view, inside, right.input):
+            return None
+        reason = "" if inside.dtype == node.outputs[0].dtype else "the means are taken in another dtype"
+        if (left.dims, left.keepdim) != (right.dims, right.keepdim):
+            reason = "the means run over different dimensions"
+        return Found(inside, partial(_variance, left.dims, left.keepdim), reason)
 
 
 @dataclass(frozen=True)
@@ -69,28 +59,11 @@ class _Mean:
     input: Value
     dims: tuple[int, ...]
     keepdim: bool
-    reason: str = ""
 
 
 def _variance(dims: tuple[int, ...], keepdim: bool, x: Tensor) -> Tensor:
     deviation = x - x.mean(dims, keepdim=True)
     return (deviation * deviation).mean(dims, keepdim=keepdim)
-
-
-def _find(view: GraphView, node: Node) -> _Mean | None:
-    parts = operands(node)
-    if len(parts) != 2 or not all(isinstance(p, Value) for p in parts) or node.attributes.get("alpha", 1) != 1:
-        return None
-    left = _mean(view, parts[0])
-    right = _mean(view, _squared(view, parts[1]))
-    inside = _squared(view, left.input) if left is not None else None
-    if left is None or right is None or inside is None or not is_same(view, inside, right.input):
-        return None
-    if (left.dims, left.keepdim) != (right.dims, right.keepdim):
-        return _Mean(inside, left.dims, left.keepdim, "the means run over different dimensions")
-    if inside.dtype != node.outputs[0].dtype:
-        return _Mean(inside, left.dims, left.keepdim, "the means are taken in another dtype")
-    return _Mean(inside, left.dims, left.keepdim)
 
 
 def _mean(view: GraphView, value: Value | float | None) -> _Mean | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from graphaudit.capture.frontend import Capture, capture
 from graphaudit.control_flow import ControlFlow
+from graphaudit.graphs.ancestors import ancestors
 from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
 from graphaudit.policy.stateful import Calls, Places, stepped, unlike_reset
@@ -45,26 +46,14 @@ def _idle(program: Program) -> frozenset[str]:
     """Paths of the state on which no result depends, of this call or a later one."""
     written = program.mutated
     held = {s.target: s.arg.name for s in program.exported.graph_signature.input_specs if s.target in written}
-    needed = _ancestors([n for n in _results(program) if n is not None])
+    needed = ancestors([n for n in _results(program) if n is not None])
     live: set[str] = set()
     while more := {path for path in written if path not in live and held.get(path) in needed}:
         live |= more
-        needed |= _ancestors([written[path] for path in more])
+        needed |= ancestors([written[path] for path in more])
     return frozenset(s.path for s in program.interface.state if s.path not in live)
 
 
 def _results(program: Program) -> Sequence[object]:
     wanted = set(program.exported.graph_signature.user_outputs)
     return [n for n in program.graph.output_node().args[0] if getattr(n, "name", None) in wanted]  # type: ignore[union-attr]
-
-
-def _ancestors(nodes: Sequence[object]) -> set[str]:
-    seen: set[str] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        name = getattr(node, "name", None)
-        if name is not None and name not in seen:
-            seen.add(name)
-            stack.extend(node.all_input_nodes)  # type: ignore[attr-defined]
-    return seen

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from graphaudit.findings import Place, Severity
+from graphaudit.graphs.ancestors import ancestors
 from graphaudit.rules.checks._events import events
 from graphaudit.rules.checks._source import Function, functions
 
@@ -80,9 +81,9 @@ def _live(subject: Subject) -> dict[str, bool] | None:
     signature = program.exported.graph_signature
     sources = {s.target: s.arg.name for s in signature.input_specs if s.target in written}
     results = set(signature.user_outputs)
-    feeds = {name: _ancestors([node]) for name, node in written.items()}
+    feeds = {name: ancestors([node]) for name, node in written.items()}
     flat = program.graph.output_node().args[0]
-    needed = _ancestors([n for n in flat if getattr(n, "name", None) in results])  # type: ignore[union-attr]
+    needed = ancestors([n for n in flat if getattr(n, "name", None) in results])  # type: ignore[union-attr]
     live: dict[str, bool] = {}
     while True:
         known = {name for name in written if sources.get(name) in needed}
@@ -90,19 +91,6 @@ def _live(subject: Subject) -> dict[str, bool] | None:
             return {name: name in known for name in written}
         live = {name: name in known for name in written}
         needed = needed.union(*(feeds[name] for name in known))
-
-
-def _ancestors(nodes: list[object]) -> set[str]:
-    """Names of the nodes that some nodes are computed from, themselves included."""
-    seen: set[str] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        name = getattr(node, "name", None)
-        if name is not None and name not in seen:
-            seen.add(name)
-            stack.extend(node.all_input_nodes)  # type: ignore[attr-defined]
-    return seen
 
 
 def _reads(own: list[Function], attribute: str) -> tuple[bool, bool] | None:
