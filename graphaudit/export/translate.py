@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from onnx_ir.passes import common as ir_passes
 from onnxscript.function_libs.torch_lib.ops.core import aten_sort
 from torch import fx
+from torch._guards import detect_fake_mode
 
 from graphaudit.export.custom_nodes import BodyRefused, add_bodies, translations
 from graphaudit.export.exact_rules import exact_no_ops
@@ -58,7 +60,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     the graph does not use is still an input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
     """
     _refuse_complex(program.interface)
-    with quiet(), whole_recurrent_layers(), exact_no_ops():
+    with quiet(), whole_recurrent_layers(), exact_no_ops(), _no_sizes_left_pending(program):
         model = _flat(program, target)
         _check_interface(model, program)
         try:
@@ -74,6 +76,17 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     _fill_places(result, program)
     strip_metadata(result)
     return result
+
+
+@contextmanager
+def _no_sizes_left_pending(program: Program) -> Iterator[None]:
+    """The exporter makes sizes that data decides anew; none is left for the next trace of the program to ask for."""
+    try:
+        yield
+    finally:
+        mode = detect_fake_mode([node.meta["val"] for node in program.graph.find_nodes(op="placeholder")])
+        if mode is not None and mode.shape_env is not None:
+            mode.shape_env.pending_fresh_unbacked_symbols.clear()
 
 
 def _flat(program: Program, target: Target) -> ir.Model:

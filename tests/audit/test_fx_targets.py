@@ -51,6 +51,37 @@ def test_eager_ascend_falls_back_to_the_cpu():
     assert report.fit["torch-npu"]
 
 
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(4, 4)
+        self.h = torch.zeros(2, 4)
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        self.h = self.cell(obs, self.h)
+        return self.h
+
+
+@pytest.mark.parametrize("target", ["torch-npu", "torchair", "libtorch"])
+def test_a_policy_with_state_is_judged_by_its_operators(target: str) -> None:
+    report = graphaudit.audit(Recurrent().eval(), (torch.rand(2, 4),), target=target)
+    judged = {row.op for row in report.operators}
+    assert "aten.sigmoid.default" in judged or "aten.gru_cell.default" in judged
+    assert named(report, "recurrent-state-hidden")
+
+
+class Selected(nn.Module):
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return obs[obs > 0]
+
+
+def test_results_of_a_size_that_data_decides_are_judged_beside_an_onnx_model():
+    report = graphaudit.audit(Selected().eval(), (torch.rand(4),), target=["onnx", "torch-npu", "onnxruntime"])
+    judged = {row.op: row.answers for row in report.operators}
+    assert judged["NonZero"].keys() == {"onnx", "onnxruntime"}
+    assert any(op.startswith("aten.") and answers.keys() == {"torch-npu"} for op, answers in judged.items())
+
+
 def test_libtorch_has_what_torch_has():
     assert audit("libtorch").fit["libtorch"]
 
