@@ -101,6 +101,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         key = _perhaps_outside(target, key)
     if isinstance(target, torch.Tensor) and has_number(key):
         _set_tensor_item(target, key, value)
+    elif entries.is_open(target) and not _before_the_open(target, key):
+        raise entries.refusal("an entry is set of a list")
     elif isinstance(key, Number) and isinstance(target, list):
         wrapped = _wrapped(key, len(target))
         target[:] = [select(_equals(wrapped, i), value, old) for i, old in enumerate(target)]
@@ -112,11 +114,17 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         target[key] = value
 
 
+def _before_the_open(target: Any, key: Any) -> bool:
+    """Whether `key` counts from the front, and only over entries that are there on every path."""
+    return isinstance(key, int) and key >= 0 and not entries.is_open(target[: key + 1])
+
+
 def aug_item(target: Any, key: Any, operate: Callable[[Any], Any], in_place: Callable[[Any, Any], Any]) -> None:
     """`target[key] op= value`: `in_place` is Python's own way, `operate` makes a new value."""
     if isinstance(target, torch.Tensor):
         key = _perhaps_outside(target, key)
-    if has_number(key) or (isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key)):
+    whole = isinstance(key, torch.Tensor) and key.dim() == 0 and _is_whole(key)
+    if has_number(key) or whole or entries.is_open(target):
         set_item(target, key, operate(get_item(target, key)))
     else:
         target[key] = in_place(target[key], operate.__defaults__[0])  # type: ignore[index]

@@ -177,4 +177,14 @@ def range_by_a_value(self: Holder, x: torch.Tensor) -> torch.Tensor:
 _MADE: dict[str, Any] = {}
 exec("def gate(x): return x if x.sum() > 0 else -x", _MADE)
 
+
+def last_entry_of_an_open_list(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    out = [x.sum()]
+    for _ in range(min(int(x[0].abs()), 2)):
+        out.append(x[1])
+    out[0] = x[2]
+    out[-1] = x[2] + 1  # refused: an entry is set of a list whose length a tensor decides
+    return x + sum(out)
+
+
 REFUSED = [v for v in list(globals().values()) if callable(v) and getattr(v, "__annotations__", {}).get("x")]
