@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import site
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from types import CodeType
 
 from graphaudit.findings import Place
 
@@ -74,3 +75,11 @@ def place_in_trace(trace: str | None) -> Place | None:
 def _short(file: str) -> str:
     parts = Path(file).parts
     return str(Path(*parts[parts.index("site-packages") + 1 :])) if "site-packages" in parts else file
+
+
+def code_in(code: CodeType) -> Iterator[CodeType]:
+    """A code object, and those of the functions inside it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from code_in(inner)

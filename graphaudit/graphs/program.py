@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
@@ -108,6 +108,12 @@ class Program:
         """The FX graph; call `finish` after editing it."""
         graph: fx.Graph = self.exported.graph_module.graph
         return graph
+
+    def calls(self) -> Iterator[fx.Node]:
+        """The calls of the graph and of the graphs of its regions."""
+        for module in self.exported.graph_module.modules():
+            if isinstance(module, fx.GraphModule):
+                yield from (n for n in module.graph.nodes if n.op == "call_function")
 
     @property
     def mutated(self) -> dict[str, fx.Node]:

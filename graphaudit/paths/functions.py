@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from graphaudit.capture.control_flow.transpile import NotTranspiled, source_of
-from graphaudit.graphs.places import is_engine
+from graphaudit.graphs.places import code_in, is_engine
 from graphaudit.paths.sites import PROBE, Sites, probed
 
 
@@ -79,7 +78,7 @@ class Functions:
         self.trees.setdefault(file, []).append(tree)
         made = _compile(probed(tree, file, self.sites), code)
         if made is not None:
-            self.codes.update(_codes(made))
+            self.codes.update(code_in(made))
         return made
 
 
@@ -95,15 +94,8 @@ def _compile(tree: Any, code: CodeType) -> CodeType | None:
     arguments = ast.arguments([], [], None, [], [], None, [])
     module = ast.Module([ast.FunctionDef(PROBE, arguments, body, [], None)], [])
     compiled = compile(ast.fix_missing_locations(module), code.co_filename, "exec", dont_inherit=True)
-    found = (c for c in _codes(compiled) if c.co_name == code.co_name and c.co_firstlineno == tree.lineno)
+    found = (c for c in code_in(compiled) if c.co_name == code.co_name and c.co_firstlineno == tree.lineno)
     return next(found, None)
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
 
 
 def _like(function: FunctionType, code: CodeType, closure: tuple[CellType, ...]) -> FunctionType:

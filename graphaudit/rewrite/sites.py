@@ -6,7 +6,7 @@ also one of a third party, can be kept from a node without its help; afterwards 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -24,7 +24,7 @@ _HIDDEN = "graphaudit.hidden"
 def calls(artifact: Program | OnnxModel) -> list[str]:
     """The names of all nodes that can be hidden, in the order of the graph."""
     if isinstance(artifact, Program):
-        return [n.name for n in _fx_calls(artifact)]
+        return [n.name for n in artifact.calls()]
     return [_onnx_name(n) for n in artifact.proto.graph.node]
 
 
@@ -41,7 +41,7 @@ def run_without(
 
 def _hide(artifact: Program | OnnxModel, names: frozenset[str]) -> None:
     if isinstance(artifact, Program):
-        for node in _fx_calls(artifact):
+        for node in artifact.calls():
             if node.name in names:
                 node.target = _hidden_function(node.target)
         return
@@ -54,7 +54,7 @@ def _hide(artifact: Program | OnnxModel, names: frozenset[str]) -> None:
 
 def _reveal(artifact: Program | OnnxModel) -> None:
     if isinstance(artifact, Program):
-        for node in _fx_calls(artifact):
+        for node in artifact.calls():
             node.target = getattr(node.target, "hides", node.target)
         for module in artifact.exported.graph_module.modules():
             if isinstance(module, fx.GraphModule):
@@ -76,12 +76,6 @@ def _hidden_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
     call.hides = function  # type: ignore[attr-defined]
     return call
-
-
-def _fx_calls(program: Program) -> Iterator[fx.Node]:
-    for module in program.exported.graph_module.modules():
-        if isinstance(module, fx.GraphModule):
-            yield from (n for n in module.graph.nodes if n.op == "call_function")
 
 
 def _onnx_name(node: onnx.NodeProto) -> str:

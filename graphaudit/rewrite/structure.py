@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
 from torch import fx
 
@@ -31,9 +29,9 @@ def find_malformation(before: Program | OnnxModel, after: Program | OnnxModel) -
 
 def _fx_malformation(before: Program, after: Program) -> str | None:
     after.graph.lint()
-    known = {n.name for n in _calls(before)}
-    traced = any(_is_traced(n) for n in _calls(before))
-    for node in _calls(after):
+    known = {n.name for n in before.calls()}
+    traced = any(_is_traced(n) for n in before.calls())
+    for node in after.calls():
         if node.name in known:
             continue
         if traced and not _is_traced(node):
@@ -59,18 +57,12 @@ def _onnx_malformation(before: onnx.ModelProto, after: onnx.ModelProto) -> str |
     return None
 
 
-def _calls(program: Program) -> Iterator[fx.Node]:
-    for module in program.exported.graph_module.modules():
-        if isinstance(module, fx.GraphModule):
-            yield from (n for n in module.graph.nodes if n.op == "call_function")
-
-
 def _is_traced(node: fx.Node) -> bool:
     return any(node.meta.get(key) for key in _PROVENANCE)
 
 
 def _fx_ops(program: Program) -> set[str]:
-    return {operator_name(n.target)[0] for n in _calls(program)}
+    return {operator_name(n.target)[0] for n in program.calls()}
 
 
 def _onnx_ops(proto: onnx.ModelProto) -> set[str]:

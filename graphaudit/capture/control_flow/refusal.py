@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import CodeType, FrameType
 
 from graphaudit.findings import Place
-from graphaudit.graphs.places import is_engine, place_of
+from graphaudit.graphs.places import code_in, is_engine, place_of
 
 GENERATOR = "it is a generator"
 
@@ -38,18 +38,11 @@ def refuse_if_left_alone(reasons: Mapping[CodeType, tuple[str, int]]) -> None:
     while frame is not None and (is_engine(frame.f_code.co_filename) and not frame.f_code.co_filename.startswith("<s")):
         frame = frame.f_back
     for code, (reason, line) in reasons.items() if frame is not None else ():
-        if frame.f_code in _codes(code):  # type: ignore[union-attr]
+        if frame.f_code in code_in(code):  # type: ignore[union-attr]
             where = f" in line {line}" if line else ""
             kind = "generator-function" if reason == GENERATOR else "unread-source"
             said = f"a tensor decides inside of {code.co_name}, which cannot be rewritten: {reason}{where}"
             raise Refused(said, kind)
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _codes(inner)
 
 
 def user_place() -> Place | None:
