@@ -20,6 +20,7 @@ from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.equivalence.certificate import certify
 from graphaudit.equivalence.episodes import episodes, through, with_states
 from graphaudit.equivalence.inputs import Sample, collect
+from graphaudit.equivalence.proof import prove
 from graphaudit.equivalence.reference import Reference
 from graphaudit.equivalence.verdict import Claim, PathCoverage, Verdict, weakest
 from graphaudit.export.bundle import write_bundle
@@ -291,7 +292,13 @@ class Rewriting:
 
     def _passes(self, level: Level, artifact: Any, check: Callable[[str, Any, Claim], Verdict]) -> PipelineResult[Any]:
         result = self._manager.run(
-            level, artifact, check=check, target=self._target, claim=self._claim, on_step=self._journey.say
+            level,
+            artifact,
+            check=check,
+            prove=prove if level is Level.ONNX else None,
+            target=self._target,
+            claim=self._claim,
+            on_step=self._journey.say,
         )
         self._rows += result.rows
         self._claim = result.claim

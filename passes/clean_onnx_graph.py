@@ -21,6 +21,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.onnx_nodes import all_nodes
 from graphaudit.quiet import quiet
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
 from graphaudit.rulebook.target import Target
@@ -129,10 +130,10 @@ def _reads(node: gs.Node) -> Iterator[gs.Tensor]:
 
 def _dropped(model: OnnxModel, cleaned: onnx.GraphProto, renamed: dict[str, str]) -> list[Site]:
     """Dead nodes and unread initializers of the main graph and its subgraphs; Identities are accounted for already."""
-    computed = {name for node in _nodes(cleaned) for name in node.output}
+    computed = {name for node in all_nodes(cleaned) for name in node.output}
     sites = [
         Site(node.name or node.output[0], model.place(node), "contributes to no output")
-        for node in _nodes(model.proto.graph)
+        for node in all_nodes(model.proto.graph)
         if node.op_type != "Identity" and computed.isdisjoint(renamed.get(name, name) for name in node.output)
     ]
     kept = {t.name for t in cleaned.initializer}
@@ -142,26 +143,18 @@ def _dropped(model: OnnxModel, cleaned: onnx.GraphProto, renamed: dict[str, str]
 
 def _keep_overloads(before: onnx.GraphProto, cleaned: onnx.GraphProto, renamed: dict[str, str]) -> None:
     """Which of several functions of one name a node calls; onnx-graphsurgeon 0.6 forgets it."""
-    called = {renamed.get(name, name): n.overload for n in _nodes(before) if n.overload for name in n.output}
-    for node in _nodes(cleaned):
+    called = {renamed.get(name, name): n.overload for n in all_nodes(before) if n.overload for name in n.output}
+    for node in all_nodes(cleaned):
         node.overload = next((called[name] for name in node.output if name in called), "")
 
 
 def _drop_imports(model: OnnxModel) -> list[Site]:
     proto = model.proto
-    used = {n.domain for n in _nodes(proto.graph)} | {n.domain for f in proto.functions for n in f.node}
+    used = {n.domain for n in all_nodes(proto.graph)} | {n.domain for f in proto.functions for n in f.node}
     unused = [i for i in proto.opset_import if i.domain not in ("", "ai.onnx") and i.domain not in used]
     for opset in unused:
         proto.opset_import.remove(opset)
     return [Site(opset.domain, reason="imported domain that no node uses") for opset in unused]
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _nodes(inner)
 
 
 def _replace_graph(graph: onnx.GraphProto, cleaned: onnx.GraphProto) -> None:

@@ -29,6 +29,7 @@ from onnx import NodeProto, helper, numpy_helper
 
 from graphaudit.graphs.layouts import Reshape, Shape, Transpose, keeps_order
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.onnx_nodes import reads, subgraphs
 from graphaudit.graphs.onnx_view import infer_types
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
 from graphaudit.rulebook.target import Target
@@ -88,7 +89,7 @@ class _Editor:
         self._count()
 
     def _count(self) -> None:
-        self.uses = Counter(name for node in self.nodes for name in _reads(node))
+        self.uses = Counter(name for node in self.nodes for name in reads(node))
         self.uses.update(self.results)
 
     def best_chain(self, end: NodeProto) -> _Chain | None:
@@ -176,7 +177,7 @@ class _Editor:
     def finish(self) -> None:
         """Write the nodes back, with the constants that they read."""
         graph = self.model.proto.graph
-        read = {name for node in self.nodes for name in _reads(node)} | self.results
+        read = {name for node in self.nodes for name in reads(node)} | self.results
         made = {name for node in self.nodes for name in node.output}
         kept = (
             ("node", self.nodes),
@@ -198,22 +199,11 @@ def _shape(info: onnx.ValueInfoProto) -> Shape | None:
     return None if "" in sizes else tuple(sizes)
 
 
-def _reads(node: NodeProto) -> Iterator[str]:
-    """The values that a node reads, through its branches and loops too."""
-    yield from filter(None, node.input)
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            yield from (o.name for o in graph.output)
-            for inner in graph.node:
-                yield from _reads(inner)
-
-
 def _rename(node: NodeProto, old: str, new: str) -> None:
     """Let a node, and what stands in its branches and loops, read `new` where it read `old`."""
     for index, name in enumerate(node.input):
         if name == old:
             node.input[index] = new
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                _rename(inner, old, new)
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            _rename(inner, old, new)

@@ -17,7 +17,6 @@ Names, order, types and shapes of inputs and outputs stay exactly as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
 
@@ -26,11 +25,11 @@ from msgspec import Meta
 
 from graphaudit.graphs.onnx_files import WEIGHTS_LIMIT, weight_bytes
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.onnx_nodes import DRAWS, all_nodes
 from graphaudit.quiet import quiet
 from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
 from graphaudit.rulebook.target import Target
 
-_RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 _SKIPPED = [
     "eliminate_nop_monotone_argmax",
     "fuse_bn_into_conv",
@@ -73,13 +72,15 @@ class SimplifyOnnx(Pass[OnnxModel]):
                 break
         if after is before:
             return PassResult(artifact)
-        names = {name for node in _nodes(after.graph) for name in node.output}
-        places = {name: place for name, place in artifact.places.items() if name in names}
-        return PassResult(replace(artifact, proto=after, places=places), _rewritten(artifact, after.graph, names))
+        names = {name for node in all_nodes(after.graph) for name in node.output}
+        rewritten = _rewritten(artifact, after.graph, names)
+        artifact = replace(artifact, proto=after, places={n: p for n, p in artifact.places.items() if n in names})
+        artifact.inherit_places()
+        return PassResult(artifact, rewritten)
 
 
 def _unsuitable(proto: onnx.ModelProto) -> str:
-    drawing = sorted({n.op_type for n in _nodes(proto.graph) if n.op_type in _RANDOM})
+    drawing = sorted({n.op_type for n in all_nodes(proto.graph) if n.op_type in DRAWS})
     if drawing:
         return f"{drawing[0]} draws random numbers, and onnxsim merges draws"
     if weight_bytes(proto) > WEIGHTS_LIMIT:
@@ -135,20 +136,12 @@ def _key(node: onnx.NodeProto) -> tuple[object, ...]:
 
 def _rewritten(model: OnnxModel, after: onnx.GraphProto, names: set[str]) -> list[Site]:
     """The nodes that are gone or are no longer what they were."""
-    now = {name: node for node in _nodes(after) for name in node.output}
+    now = {name: node for node in all_nodes(after) for name in node.output}
     sites = []
-    for node in _nodes(model.proto.graph):
+    for node in all_nodes(model.proto.graph):
         survivor = next((now[name] for name in node.output if name in names), None)
         if survivor is None:
             sites.append(Site(node.name or node.output[0], model.place(node), "folded or fused"))
         elif _key(survivor) != _key(node):
             sites.append(Site(node.name or node.output[0], model.place(node), f"now {survivor.op_type}"))
     return sites or [Site(after.name, reason="constants folded")]
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _nodes(inner)

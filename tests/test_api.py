@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -16,6 +18,7 @@ import graphaudit
 from graphaudit.errors import GuardError, PolicyError
 from graphaudit.policy import Policy
 from graphaudit.policy.isolation import Fingerprint
+from graphaudit.report.terminal import print_report
 
 
 @dataclasses.dataclass
@@ -175,6 +178,24 @@ def test_a_deployed_loop_that_would_outrun_its_bound_raises(tmp_path: Path) -> N
     torch.testing.assert_close(deployed(8 * OBS), halved(actor.net, 8 * OBS).detach())
     with pytest.raises(GuardError, match="at most 12 times"):
         deployed(1e6 * OBS)
+
+
+def test_a_certificate_says_which_steps_are_proved() -> None:
+    def shifted(net: nn.Module, obs: torch.Tensor) -> Any:
+        return torch.tanh(net(obs)) + net.shift, torch.tanh(obs)
+
+    actor = Actor(shifted).eval()
+    actor.net.register_buffer("shift", torch.zeros(2))
+    report = graphaudit.rewrite(actor, (OBS,), target="onnxruntime", count=4)
+    assert report.certificate is not None
+    (proof,) = [v.proof for v in report.certificate.verdicts if v.step == "simplify_onnx"]
+    assert proof is not None and proof.proved == ["output_1"] and proof.compared == ["output_0"]
+    (step,) = proof.steps  # a sum with zero, which onnxsim leaves out
+    assert step.place is not None and step.place.line == shifted.__code__.co_firstlineno + 1
+    stream = io.StringIO()
+    print_report(report, Console(file=stream, width=160))
+    assert f"  {proof.sentence}" in stream.getvalue()
+    assert all(v.proof is None for v in report.certificate.verdicts if v.step in ("capture", "export"))
 
 
 def test_subpackages_and_functions_share_their_names() -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from graphaudit.findings import Place
+from graphaudit.text import counted
 
 
 class Claim(StrEnum):
@@ -37,6 +38,42 @@ def weakest(claims: Iterable[Claim]) -> Claim:
     return max(claims, key=ORDER.index, default=Claim.EQUIVALENT)
 
 
+class ProofStep(msgspec.Struct, kw_only=True):
+    """One place where two models differ: the value before, the one after, and how it was proved, or why it was not."""
+
+    before: str
+    after: str
+    proved: bool
+    how: str
+    place: Place | None = None
+
+
+class Proof(msgspec.Struct, kw_only=True):
+    """What is shown of a step from one ONNX model to the next without running them; see docs/equivalence.md.
+
+    `proved` outputs are those of the model before it, on every input; `compared` ones were held to eager on the inputs
+    tried, and no more. `steps` are the rewrites that this hangs on; `reason` says why nothing could be asked.
+    """
+
+    prover: str
+    proved: list[str] = []
+    compared: list[str] = []
+    steps: list[ProofStep] = []
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """`proved the same as before, but for 1 rewrite, only compared: mul → x (z3-solver is not installed)`."""
+        if self.reason:
+            return f"not proved: {self.reason}"
+        if not self.compared:
+            exact = f", {counted(len(self.steps), 'rewrite')} in exact arithmetic" if self.steps else " on every input"
+            return f"proved the same as before{exact}"
+        open_ = [step for step in self.steps if not step.proved]
+        shown = "; ".join(f"{s.before} → {s.after} ({s.how})" for s in open_[:1]) + "; …" * (len(open_) > 1)
+        return f"proved the same as before, but for {counted(len(open_), 'rewrite')}, only compared: {shown}"
+
+
 class Verdict(msgspec.Struct, kw_only=True):
     """What the check found after one step.
 
@@ -57,6 +94,7 @@ class Verdict(msgspec.Struct, kw_only=True):
     undecided: int = 0
     repaired: int = 0
     note: str = ""
+    proof: Proof | None = None  # of a step on ONNX models
     seconds: float = 0.0
 
     @property

@@ -124,6 +124,7 @@ def _fill_places(model: OnnxModel, program: Program) -> None:
             found = next((known[stem] for stem in stems if stem in known), None)
             if found is not None:
                 model.places.update((name, found) for name in node.output)
+    model.inherit_places()
 
 
 def _translate(program: Program, target: Target, *, decompose: bool = True) -> ir.Model:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import onnx
 
 from graphaudit.findings import Place
 from graphaudit.graphs.noise import Noise
+from graphaudit.graphs.onnx_nodes import all_nodes, reads, subgraphs
 from graphaudit.graphs.places import place_in_trace
 from graphaudit.interface import GuardSlot, Slot
 
@@ -34,14 +36,11 @@ class OnnxModel:
     def from_proto(cls, proto: onnx.ModelProto, name: str = "model") -> OnnxModel:
         """Read the source lines out of the exporter's metadata; `name` is how reports call the model."""
         places: dict[str, Place] = {}
-        graphs = [proto.graph]
-        while graphs:
-            for node in graphs.pop().node:
-                trace = next((p.value for p in node.metadata_props if p.key == STACK_TRACE_KEY), None)
-                place = place_in_trace(trace)
-                if place is not None:
-                    places.update((name, place) for name in node.output)
-                graphs.extend(a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
+        for node in all_nodes(proto.graph):
+            trace = next((p.value for p in node.metadata_props if p.key == STACK_TRACE_KEY), None)
+            place = place_in_trace(trace)
+            if place is not None:
+                places.update((name, place) for name in node.output if name)
         return cls(proto, places, name)
 
     @property
@@ -52,6 +51,29 @@ class OnnxModel:
     def place(self, node: onnx.NodeProto) -> Place | None:
         """The user's source line behind a node."""
         return next((self.places[name] for name in node.output if name in self.places), None)
+
+    def inherit_places(self) -> None:
+        """Give nodes without a source line that of the first node that reads what they make, else that of one that
+        they read; in a branch or loop, else that of its owner."""
+        self._inherit(self.proto.graph, None)
+
+    def _inherit(self, graph: onnx.GraphProto, owner: Place | None) -> None:
+        wanted: dict[str, Place] = {}
+        for node in reversed(graph.node):
+            place = self._placed(node, (wanted.get(name) for name in node.output))
+            if place is not None:
+                wanted.update((name, place) for name in reads(node))
+        for node in graph.node:
+            place = self._placed(node, [*(self.places.get(name) for name in reads(node)), owner])
+            for inner in subgraphs(node):
+                self._inherit(inner, place)
+
+    def _placed(self, node: onnx.NodeProto, candidates: Iterable[Place | None]) -> Place | None:
+        """The line of a node, which is the first of `candidates` where it has none yet."""
+        place = self.place(node) or next(filter(None, candidates), None)
+        if place is not None:
+            self.places.update((name, place) for name in node.output if name)
+        return place
 
     def copy(self) -> OnnxModel:
         """An independent copy."""

@@ -12,6 +12,7 @@ from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_m
 from graphaudit.errors import ModelError
 from graphaudit.graphs.onnx_files import WEIGHTS_LIMIT, weight_bytes
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.onnx_nodes import all_nodes, subgraphs
 from graphaudit.text import one_line, shown_path, suggestion
 
 _STRANGE = "not.in.the.standard"
@@ -44,12 +45,12 @@ def load_onnx(path: str | Path) -> OnnxModel:
 def _without_strangers(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model for the checker: operators that ai.onnx does not have at its opset are in a domain of their own."""
     opset = next((i.version for i in model.opset_import if i.domain in ("", "ai.onnx")), None)
-    if opset is None or all(_is_standard(node, opset) for node in _graph_nodes(model.graph)):
+    if opset is None or all(_is_standard(node, opset) for node in all_nodes(model.graph)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy.opset_import.add(domain=_STRANGE, version=1)
-    for node in _graph_nodes(copy.graph):
+    for node in all_nodes(copy.graph):
         if not _is_standard(node, opset):
             node.domain = _STRANGE
     return copy
@@ -62,14 +63,6 @@ def _is_standard(node: onnx.NodeProto, opset: int) -> bool:
     if not onnx.defs.has(node.op_type, max_inclusive_version=opset, domain=""):
         return False
     return not onnx.defs.get_schema(node.op_type, max_inclusive_version=opset, domain="").deprecated
-
-
-def _graph_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-                yield from _graph_nodes(inner)
 
 
 def _parse(file: Path) -> onnx.ModelProto:
@@ -158,8 +151,8 @@ def _node_tensors(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
         yield from attribute.tensors
         for sparse in [attribute.sparse_tensor, *attribute.sparse_tensors]:
             yield from (sparse.values, sparse.indices)
-        for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-            yield from _graph_tensors(graph)
+    for graph in subgraphs(node):
+        yield from _graph_tensors(graph)
 
 
 def _check_order(graph: onnx.GraphProto, outer: set[str], file: Path) -> None:
@@ -177,9 +170,8 @@ def _check_order(graph: onnx.GraphProto, outer: set[str], file: Path) -> None:
             if _reaches(graph, made, made[name], index):
                 raise _damaged(file, f"its graph has a cycle through node {label!r}")
             raise _damaged(file, f"its nodes are out of order: {label!r} comes before what it reads")
-        for attribute in node.attribute:
-            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-                _check_order(inner, known, file)
+        for inner in subgraphs(node):
+            _check_order(inner, known, file)
         known.update(node.output)
 
 

@@ -99,6 +99,8 @@ def _remarks(console: Console, row: PassRow, verbose: bool) -> Iterator[Text]:
         on = f" on {verdict.worst_input}" if verdict.worst_input else ""
         message = f"|Δ| {verdict.worst_abs:.1e}{at}{on}, tolerance {verdict.tolerance:.1e}"
         yield from hanging(console, Text("  "), text(message, "dim"), indent=4)
+    if verdict is not None and verdict.proof is not None and not row.rolled_back:
+        yield from hanging(console, Text("  "), text(verdict.proof.sentence, "dim"), indent=4)
     reasons = Counter(_reason(left) for left in row.left)
     limit = len(reasons) if verbose else _LEFT_SHOWN
     for reason, count in list(reasons.items())[:limit]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from graphaudit.equivalence.verdict import Claim, Verdict
+from graphaudit.equivalence.verdict import Claim, Proof, Verdict
 from graphaudit.rewrite.base import Artifact, Level, Pass
 from graphaudit.rewrite.pipeline import Instrument, PipelineResult, run_pipeline
 from graphaudit.rewrite.selection import select
@@ -59,6 +59,7 @@ class PassManager:
         *,
         check: Callable[[str, Artifact, Claim], Verdict],
         target: Target,
+        prove: Callable[[Artifact, Artifact], Proof] | None = None,
         claim: Claim = Claim.EQUIVALENT,
         on_step: Callable[[str], None] | None = None,
     ) -> PipelineResult[Artifact]:
@@ -68,6 +69,7 @@ class PassManager:
             [p for p in self.pipeline if p.level is level],
             check=check,
             target=target,
+            prove=prove,
             claim=claim,
             on_step=on_step,
             omitted=self._beyond_limit(),

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol
 
 import networkx as nx
 
-from graphaudit.equivalence.verdict import Claim, Verdict, weakest
+from graphaudit.equivalence.verdict import Claim, Proof, Verdict, weakest
 from graphaudit.errors import RuleError
 from graphaudit.results import LeftAlone, PassRow
 from graphaudit.rewrite.base import Artifact, Pass, PassResult, Site
@@ -85,6 +85,7 @@ def run_pipeline(
     *,
     check: Callable[[str, Artifact, Claim], Verdict],
     target: Target,
+    prove: Callable[[Artifact, Artifact], Proof] | None = None,
     claim: Claim = Claim.EQUIVALENT,
     on_step: Callable[[str], None] | None = None,
     omitted: Mapping[str, str] | None = None,
@@ -93,10 +94,11 @@ def run_pipeline(
 ) -> PipelineResult[Artifact]:
     """Run `passes` in their `order` on `artifact`, which is left as it is.
 
-    `check(step, artifact, claims)` compares a changed artifact with the user's eager module; `on_step` is told the
-    name of each pass before it runs. `claim` is what holds for `artifact` itself: every later step is compared with
-    eager as well, so no step can claim more than the steps before it. Passes that are `omitted`, each for a reason,
-    are not run. With `stop`, the first pass that diverges is the last that runs.
+    `check(step, artifact, claims)` compares a changed artifact with the user's eager module; of one that holds,
+    `prove(before, after)` says what is certain beyond that. `on_step` is told the name of each pass before it runs.
+    `claim` is what holds for `artifact` itself: every later step is compared with eager as well, so no step can claim
+    more than the steps before it. Passes that are `omitted`, each for a reason, are not run. With `stop`, the first
+    pass that diverges is the last that runs.
     """
     result = PipelineResult(artifact, claim=claim)
     ensured: set[str] = set()
@@ -108,7 +110,7 @@ def run_pipeline(
             continue
         if on_step is not None:
             on_step(step.name)
-        row = _run_step(result, step, check, target, instruments)
+        row = _run_step(result, step, check, prove, target, instruments)
         result.rows.append(row)
         if row.verdict is None or row.verdict.holds:
             ensured.update(step.ensures)
@@ -127,6 +129,7 @@ def _run_step(
     result: PipelineResult[Artifact],
     step: Pass[Artifact],
     check: Callable[[str, Artifact, Claim], Verdict],
+    prove: Callable[[Artifact, Artifact], Proof] | None,
     target: Target,
     instruments: Sequence[Instrument],
 ) -> PassRow:
@@ -151,6 +154,7 @@ def _run_step(
     if row.verdict is not None and not row.verdict.holds:
         row.rolled_back = True
     elif row.verdict is not None and outcome is not None:
+        row.verdict.proof = prove(before, outcome.artifact) if prove is not None else None
         result.artifact = outcome.artifact
         result.claim = weakest([result.claim, row.verdict.claim])
         result.fixes.extend((step.name, step.fixes, site) for site in outcome.rewritten)

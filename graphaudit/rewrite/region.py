@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import fx
 
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.onnx_nodes import reads
 from graphaudit.graphs.program import Program
 from graphaudit.rewrite.replay import pack
 from graphaudit.text import one_line
@@ -76,11 +77,11 @@ def cut_model(model: OnnxModel, values: dict[str, np.ndarray[Any, Any]], keep: C
     graph = model.proto.graph
     kept = [n for n in graph.node if (n.name or n.output[0]) in keep]
     made = {name for n in kept for name in n.output}
-    read = [name for n in kept for name in _reads(n)]
+    read = [name for n in kept for name in reads(n)]
     constants = [t for t in graph.initializer if t.name in read]
     held = {t.name for t in constants}
     inputs = [name for name in dict.fromkeys(read) if name not in made and name not in held]
-    elsewhere = {name for n in graph.node if n not in kept for name in _reads(n)} | {o.name for o in graph.output}
+    elsewhere = {name for n in graph.node if n not in kept for name in reads(n)} | {o.name for o in graph.output}
     outputs = [name for n in kept for name in n.output if name in elsewhere]
     if not inputs or not outputs or any(name not in values for name in (*inputs, *outputs)):
         raise Uncuttable("no tensor enters or leaves the region")
@@ -164,16 +165,6 @@ def _tensor(value: torch.Tensor) -> str:
     data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     dtype = str(value.dtype).removeprefix("torch.")
     return f'tensor("{dtype}", {tuple(value.shape)}, "{pack(data)}")'
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that the node reads, those in its subgraphs included."""
-    yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for inner in (attribute.g, *attribute.graphs):
-            made = {t.name for t in (*inner.initializer, *inner.input)} | {o for n in inner.node for o in n.output}
-            yield from (name for n in inner.node for name in _reads(n) if name not in made)
-            yield from (o.name for o in inner.output if o.name not in made)
 
 
 def _info(name: str, value: np.ndarray[Any, Any]) -> onnx.ValueInfoProto:

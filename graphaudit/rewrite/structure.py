@@ -6,7 +6,9 @@ import onnx
 from torch import fx
 
 from graphaudit.graphs.fx_view import operator_name
+from graphaudit.graphs.onnx_files import WEIGHTS_LIMIT, weight_bytes
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.onnx_nodes import all_nodes
 from graphaudit.graphs.program import Program
 
 _PROVENANCE = ("stack_trace", "from_node", "nn_module_stack")
@@ -23,7 +25,7 @@ def find_malformation(before: Program | OnnxModel, after: Program | OnnxModel) -
     if isinstance(before, Program) and isinstance(after, Program):
         return _fx_malformation(before, after)
     if isinstance(before, OnnxModel) and isinstance(after, OnnxModel):
-        return _onnx_malformation(before.proto, after.proto)
+        return _onnx_malformation(before, after)
     return f"a {type(before).__name__} became a {type(after).__name__}"
 
 
@@ -48,12 +50,17 @@ def _fx_malformation(before: Program, after: Program) -> str | None:
     return None
 
 
-def _onnx_malformation(before: onnx.ModelProto, after: onnx.ModelProto) -> str | None:
-    onnx.checker.check_model(after)
+def _onnx_malformation(before: OnnxModel, after: OnnxModel) -> str | None:
+    if weight_bytes(after.proto) <= WEIGHTS_LIMIT:  # the checker serialises the model, which protobuf refuses above
+        onnx.checker.check_model(after.proto)  # names that nothing gives, in branches and loops too, among much else
     for kind in ("input", "output"):
-        names = [[v.name for v in getattr(model.graph, kind)] for model in (before, after)]
+        names = [[v.name for v in getattr(model.proto.graph, kind)] for model in (before, after)]
         if names[0] != names[1]:
             return f"the {kind}s were {', '.join(names[0])} and became {', '.join(names[1]) or 'none'}"
+    untraced = {name for n in all_nodes(before.proto.graph) if before.place(n) is None for name in n.output}
+    for node in all_nodes(after.proto.graph) if before.places else ():
+        if after.place(node) is None and untraced.isdisjoint(node.output):
+            return f"the node {node.name or node.output[0]} does not say which source line it stands for"
     return None
 
 
@@ -66,11 +73,4 @@ def _fx_ops(program: Program) -> set[str]:
 
 
 def _onnx_ops(proto: onnx.ModelProto) -> set[str]:
-    found: set[str] = set()
-    pending: list[onnx.GraphProto | onnx.FunctionProto] = [proto.graph, *proto.functions]
-    while pending:
-        for node in pending.pop().node:
-            found.add(node.op_type)
-            pending.extend(a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
-            pending.extend(g for a in node.attribute if a.type == onnx.AttributeProto.GRAPHS for g in a.graphs)
-    return found
+    return {node.op_type for part in (proto.graph, *proto.functions) for node in all_nodes(part)}

@@ -12,6 +12,7 @@ from torch import nn
 
 from graphaudit.equivalence.verdict import Claim, Verdict
 from graphaudit.errors import RuleError
+from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
 from graphaudit.passes.fold_batch_norm import FoldBatchNorm
@@ -246,3 +247,56 @@ def test_onnx_models_go_the_same_road():
     again = run_pipeline(result.artifact, [DropIdentity], check=check, target=TARGET)
     assert again.rows[0].changed == 0 and again.rows[0].verdict is None
     onnx.checker.check_model(result.artifact.proto)
+
+
+class SplitRelu(Pass[OnnxModel]):
+    """Relu(x) → Relu(Identity(x)), and says which line the new node stands for if `honest`."""
+
+    name = "insert_identity"
+    level = Level.ONNX
+
+    def __init__(self, honest: bool) -> None:
+        super().__init__()
+        self.honest = honest
+
+    def run(self, artifact: OnnxModel, target: Target) -> PassResult[OnnxModel]:
+        relu = artifact.proto.graph.node[-1]
+        new = helper.make_node("Identity", [relu.input[0]], ["detour"], name="detour")
+        relu.input[0] = "detour"
+        nodes = [*artifact.proto.graph.node[:-1], new, relu]
+        artifact.proto.graph.ClearField("node")
+        artifact.proto.graph.node.extend(nodes)
+        if self.honest:
+            artifact.inherit_places()
+        return PassResult(artifact, [Site("detour")])
+
+
+def test_an_onnx_node_without_provenance_is_not_kept():
+    def check(step: str, model: OnnxModel, claims: Claim) -> Verdict:
+        return Verdict(step=step, claim=claims, inputs=1)
+
+    model = relu_model()
+    model.places = {"h": Place("policy.py", 3), "y": Place("policy.py", 4)}
+    (row,) = run_pipeline(model, [SplitRelu(honest=False)], check=check, target=TARGET).rows
+    assert row.rolled_back
+    assert row.verdict.note == "the node detour does not say which source line it stands for"
+    result = run_pipeline(model, [SplitRelu(honest=True)], check=check, target=TARGET)
+    assert not result.rows[0].rolled_back and result.artifact.places["detour"].line == 4
+
+
+class Lose(Pass[OnnxModel]):
+    """Forgets the line of a node that stays."""
+
+    name = "remove_places"
+    level = Level.ONNX
+
+    def run(self, artifact: OnnxModel, target: Target) -> PassResult[OnnxModel]:
+        del artifact.places["h"]
+        return PassResult(artifact, [Site("h")])
+
+
+def test_a_lost_source_line_is_noticed():
+    model = relu_model()
+    model.places = {"h": Place("policy.py", 3), "y": Place("policy.py", 4)}
+    (row,) = run_pipeline(model, [Lose()], check=lambda *_: pytest.fail("not well formed"), target=TARGET).rows
+    assert row.rolled_back and row.verdict.note == "the node h does not say which source line it stands for"
