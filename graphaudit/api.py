@@ -32,7 +32,7 @@ from graphaudit.policy.probe import probe
 from graphaudit.results import Bisection, CaptureSummary, PolicySummary, Report
 from graphaudit.rewrite.bisect import Divergences
 from graphaudit.rewrite.manager import PassManager
-from graphaudit.rulebook import Rulebook, load_rulebook
+from graphaudit.rulebook import Rulebook, load_rulebook, rewritten_for
 
 
 @one_thread()
@@ -114,7 +114,7 @@ def rewrite(
     started = time.perf_counter()
     say = progress or _silent
     form = _form(control_flow)
-    rulebook = _rewritten_for(target)
+    rulebook = rewritten_for(target)
     manager = manager or PassManager.of()
     if output is not None:
         check_output(output)
@@ -130,17 +130,6 @@ def rewrite(
         say("writing the bundle")
         report.bundle = str(travelled.write(output, report, seed))
     return report
-
-
-def _rewritten_for(target: str) -> Rulebook:
-    """The rulebook of a target that takes a model file. Raises TargetError."""
-    rulebook = load_rulebook(target)
-    if rulebook.target.graph == "fx":
-        raise TargetError(
-            f"there is no rewrite for {target}, only an audit: it takes no model file that a bundle could hold",
-            f"Run `graphaudit audit --target {target}`, or rewrite for a target that takes ONNX.",
-        )
-    return rulebook
 
 
 def _refuse_fx_targets(rulebooks: Sequence[Rulebook], model: OnnxModel) -> None:
@@ -163,6 +152,8 @@ def bisect(
     inputs: Callable[[int], Sequence[Any]] | None = None,
     dynamic_shapes: Sequence[Any] | None = None,
     loop_bounds: Sequence[str | int] = (),
+    control_flow: str = ControlFlow.AUTO,
+    outputs: Sequence[str] = (),
     manager: PassManager | None = None,
     progress: Progress | None = None,
 ) -> Bisection:
@@ -172,9 +163,11 @@ def bisect(
     GraphAuditError and OSError.
     """
     say = progress or _silent
-    rulebook = _rewritten_for(target)
+    form = _form(control_flow)
+    rulebook = rewritten_for(target)
     manager = manager or PassManager.of()
-    journey = Journey(_as_policy(policy, example_inputs, inputs, dynamic_shapes, None, loop_bounds), say)
+    subject = _as_policy(policy, example_inputs, inputs, dynamic_shapes, None, loop_bounds)
+    journey = Journey(deployed(subject, outputs) if outputs else subject, say, form)
     found = bisect_journey(journey, rulebook, manager, count, seed, Path(output) if output is not None else None)
     journey.fingerprint.verify()
     return found

@@ -59,7 +59,7 @@ def _culprits(
     assert travelled.reference is not None
     whole = travelled.reference
     diverged = {d.step.name: d for d in seen.found}
-    references = [Reference(whole.policy, [sample]) for sample in whole.samples] if diverged else []
+    references = [whole.single(number) for number in range(len(whole.samples))] if diverged else []
     for row in travelled.rows:
         if row.verdict is None or row.verdict.holds:
             continue

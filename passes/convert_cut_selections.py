@@ -5,7 +5,7 @@
     masked_select(x, mask)[:k]        →  as above, of x.flatten()
     nonzero(mask)[:k]                 →  i itself, as coordinates
 
-- The target takes no shapes that depend on data (`Target.dynamic_shapes`).
+- Only for targets that take no shapes that depend on data (`Target.dynamic_shapes`).
 - k is a positive number in the code, and nothing else reads the selection, or how many there are.
 - The mask is the only index, over the first dimensions of x.
 
@@ -43,6 +43,7 @@ class ConvertCutSelections(Pass[Program]):
     fixes = ("data-dependent-shape", "repeat-interleave-tensor", "bool-mask-index", "nonzero", "dynamic-shape-op")
     target_ops = _SELECTIONS
     runs_after = ("remove_inference_noops", "convert_row_selections")
+    only_without = ("dynamic_shapes",)
     claims = Claim.BOUNDED
 
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:
@@ -52,7 +53,7 @@ class ConvertCutSelections(Pass[Program]):
             if node.op != "call_function" or not _selects(node):
                 continue
             place = artifact.place(node)
-            reason = f"{target.name} takes shapes that depend on data" if target.dynamic_shapes else _why_left(node)
+            reason = _why_left(node)
             if not reason:
                 _convert(artifact, node, place)
             (result.left if reason else result.rewritten).append(Site(node.name, place, reason))

@@ -4,7 +4,7 @@
                                             r₁ = r₀ ∧ cond(x₁, y),   x₂ = where(r₁, body(x₁, y), x₁)
                                             …                        x_b, guard = r_b
 
-- The target has no loops (`Target.loops`).
+- Only for targets without loops (`Target.loops`).
 - The loop and those inside it have a bound b: a counter that the loop itself holds below a constant, a comment on its
   line (`# graphaudit: loop-bound=b`), or `--loop-bound`. Branches inside it become a choice between both sides.
 - Left alone: loops without a bound, and loops that carry Python integers, whose values are sizes.
@@ -38,6 +38,7 @@ class ConvertLoopsToMasks(Pass[Program]):
     level = Level.FX
     fixes = ("loop-bound-unknown",)
     target_ops = frozenset({"torch.while_loop"})
+    only_without = ("loops",)
     claims = Claim.BOUNDED
 
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:
@@ -45,7 +46,7 @@ class ConvertLoopsToMasks(Pass[Program]):
         result = PassResult(artifact)
         for node in list(artifact.graph.find_nodes(op="call_function", target=WHILE_LOOP)):
             site = Site(node.name, artifact.place(node))
-            reason = _why_left(artifact, node, target)
+            reason = _why_left(artifact, node)
             if reason:
                 result.left.append(Site(site.node, site.place, reason))
             else:
@@ -56,9 +57,7 @@ class ConvertLoopsToMasks(Pass[Program]):
         return result
 
 
-def _why_left(program: Program, node: fx.Node, target: Target) -> str:
-    if target.loops:
-        return f"{target.name} runs loops"
+def _why_left(program: Program, node: fx.Node) -> str:
     for region in regions_in(node):
         if region.target is not WHILE_LOOP:
             continue

@@ -12,7 +12,7 @@ from graphaudit.cli import rulebook, streams
 from graphaudit.cli.bisect import bisect
 from graphaudit.cli.custom_op import custom_op_app
 from graphaudit.cli.loading import load, prepare
-from graphaudit.cli.options import FailOn, Flag, Output, PipelineOptions, PolicyOptions
+from graphaudit.cli.options import DeployedOptions, FailOn, Flag, Output, PipelineOptions, PolicyOptions
 from graphaudit.cli.passes import manager, passes
 from graphaudit.errors import PassError, PolicyError
 from graphaudit.text import one_line
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Both are frozen; a default in a signature is made once.
 OUTPUT = Output()
+DEPLOYED_OPTIONS = DeployedOptions()
 POLICY_OPTIONS = PolicyOptions()
 PIPELINE_OPTIONS = PipelineOptions()
 
@@ -99,10 +100,10 @@ def rewrite(
     *,
     target: str,
     output_folder: Annotated[Path, Parameter(name="--output")],
-    outputs: Annotated[tuple[str, ...], Parameter(name="--outputs", negative="")] = (),
     inputs: int = 128,
     seed: int = 0,
     verbose: Flag = False,
+    deployed: DeployedOptions = DEPLOYED_OPTIONS,
     options: PolicyOptions = POLICY_OPTIONS,
     pipeline: PipelineOptions = PIPELINE_OPTIONS,
     output: Output = OUTPUT,
@@ -117,9 +118,6 @@ def rewrite(
         Where it shall run. `graphaudit targets` lists them.
     output_folder
         The folder to write; an older bundle there is replaced, anything else is left alone.
-    outputs
-        The results that are deployed, by name or position: `action`, or `0,1`. Parts that only the others need, such
-        as a value head, are cut away. All results without it.
     inputs
         Number of inputs that each step is checked on.
     seed
@@ -149,7 +147,7 @@ def rewrite(
             seed=seed,
             loop_bounds=options.loop_bound,
             control_flow=options.control_flow,
-            outputs=[name for text in outputs for name in text.split(",")],
+            outputs=deployed.named,
             manager=chosen,
             progress=progress,
         )

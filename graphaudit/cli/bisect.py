@@ -9,11 +9,12 @@ from cyclopts import Parameter
 
 from graphaudit.cli import streams
 from graphaudit.cli.loading import load, prepare
-from graphaudit.cli.options import Output, PipelineOptions, PolicyOptions
+from graphaudit.cli.options import DeployedOptions, Output, PipelineOptions, PolicyOptions
 from graphaudit.cli.passes import manager
 from graphaudit.errors import PolicyError
 
 OUTPUT = Output()
+DEPLOYED_OPTIONS = DeployedOptions()
 POLICY_OPTIONS = PolicyOptions()
 PIPELINE_OPTIONS = PipelineOptions()
 
@@ -26,6 +27,7 @@ def bisect(
     output_folder: Annotated[Path, Parameter(name="--output")] = Path("reproducers"),
     inputs: int = 32,
     seed: int = 0,
+    deployed: DeployedOptions = DEPLOYED_OPTIONS,
     options: PolicyOptions = POLICY_OPTIONS,
     pipeline: PipelineOptions = PIPELINE_OPTIONS,
     output: Output = OUTPUT,
@@ -62,6 +64,8 @@ def bisect(
             count=inputs,
             seed=seed,
             loop_bounds=options.loop_bound,
+            control_flow=options.control_flow,
+            outputs=deployed.named,
             manager=chosen,
             progress=progress,
         )

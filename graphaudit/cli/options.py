@@ -104,6 +104,26 @@ class PolicyOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+class DeployedOptions:
+    """What of the policy is deployed.
+
+    Parameters
+    ----------
+    outputs
+        The results that are deployed, by name or position: `action`, or `0,1`. Parts that only the others need, such
+        as a value head, are cut away. All results without it.
+    """
+
+    outputs: Annotated[tuple[str, ...], Parameter(name="--outputs", negative="")] = ()
+
+    @property
+    def named(self) -> list[str]:
+        """The names behind all `--outputs`."""
+        return [name for text in self.outputs for name in text.split(",")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
 class PipelineOptions:
     """Which passes run, and what is shown of them.
 

@@ -28,7 +28,7 @@ def passes(
     Parameters
     ----------
     target
-        The pipeline of this target (default: the passes that run for every target).
+        List those that have something to do for this target (default: all).
     all_passes
         List those too that only run where --passes names them.
     markdown
@@ -38,16 +38,15 @@ def passes(
         if progress:
             progress("loading the passes")
         from graphaudit.host import import_torch
-        from graphaudit.rulebook import load_rulebook
+        from graphaudit.rulebook import rewritten_for
 
-        if target is not None:
-            load_rulebook(target)
+        meant = rewritten_for(target).target if target is not None else None
         import_torch()
         from graphaudit.registry import passes as registered
         from graphaudit.rewrite.catalogue import catalogue
         from graphaudit.rewrite.selection import select
 
-        entries = catalogue(select(",".join(registered()) if all_passes else None))
+        entries = catalogue(select(",".join(registered()) if all_passes else None, target=meant))
     if output.is_json:
         streams.write_json(entries)
         return 0

@@ -81,6 +81,12 @@ class Reference:
                 self._overflows.append(self._overflows_at(number))
         self._cached = None
 
+    def single(self, number: int) -> Reference:
+        """The same for one sample alone."""
+        alone = Reference(self.policy, [self.samples[number]], self._guards)
+        alone.replays = self.replays
+        return alone
+
     @property
     def has_double(self) -> bool:
         """Whether the module's float64 copy takes part."""

@@ -35,9 +35,11 @@ def markdown_catalogue(entries: Sequence[PassEntry]) -> str:
 
 
 def needs(entry: PassEntry) -> str:
-    """What has to be before it, what it has to be before, and the properties that it requires."""
+    """What has to be before and after it, the properties that it requires, and the targets that it is for."""
     parts = [("after", entry.runs_after), ("before", entry.runs_before), ("requires", entry.requires)]
-    return "; ".join(f"{label} {', '.join(names)}" for label, names in parts if names)
+    without = " or ".join(name.replace("_", " ") for name in entry.only_without)
+    said = [f"{label} {', '.join(names)}" for label, names in parts if names]
+    return "; ".join(said + [f"only for targets without {without}"] * bool(without))
 
 
 def _details(entry: PassEntry) -> Iterator[tuple[str, str]]:

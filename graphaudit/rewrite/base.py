@@ -70,6 +70,7 @@ class Pass(ABC, Generic[Artifact]):
     ensures: ClassVar[tuple[str, ...]] = ()  # properties it has afterwards
     runs_after: ClassVar[tuple[str, ...]] = ()  # names of passes
     runs_before: ClassVar[tuple[str, ...]] = ()  # names of passes, for a pass that those cannot know of
+    only_without: ClassVar[tuple[str, ...]] = ()  # properties of `Target`: it runs for those that lack one of them
     claims: ClassVar[Claim] = Claim.EQUIVALENT  # the weakest verdict under which the result may be kept
 
     default: ClassVar[bool] = True  # whether it runs without being asked for
@@ -77,6 +78,11 @@ class Pass(ABC, Generic[Artifact]):
 
     def __init__(self, options: PassOptions | None = None) -> None:
         self.options: Any = options if options is not None else self.Options()
+
+    @classmethod
+    def suits(cls, target: Target) -> bool:
+        """Whether the pass is in the pipeline of the target."""
+        return not cls.only_without or not all(getattr(target, name) for name in cls.only_without)
 
     @abstractmethod
     def run(self, artifact: Artifact, target: Target) -> PassResult[Artifact]:

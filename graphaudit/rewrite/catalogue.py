@@ -34,6 +34,7 @@ class PassEntry(msgspec.Struct, kw_only=True):
     runs_before: list[str]
     requires: list[str]
     ensures: list[str]
+    only_without: list[str]
     options: list[OptionEntry]
     default: bool
     module: str
@@ -58,6 +59,7 @@ def _entry(number: int, step: Pass[Any]) -> PassEntry:
         runs_before=sorted(cls.runs_before),
         requires=list(cls.requires),
         ensures=list(cls.ensures),
+        only_without=list(cls.only_without),
         options=_options(step),
         default=cls.default,
         module=cls.__module__,

@@ -137,7 +137,7 @@ def _run_step(
     started = time.perf_counter()
     before, outcome = result.artifact, None
     row = PassRow(name=step.name, level=step.level, changed=0)
-    if step.target_ops and not has_any(before, step.target_ops):
+    if not step.suits(target) or (step.target_ops and not has_any(before, step.target_ops)):
         return row
 
     def run() -> PassResult[Artifact]:

@@ -12,15 +12,17 @@ from graphaudit.errors import PassError
 from graphaudit.registry import passes as registered
 from graphaudit.rewrite.base import Level, Pass
 from graphaudit.rewrite.pipeline import order
+from graphaudit.rulebook.target import Target
 from graphaudit.text import one_line, suggestion
 
 
-def select(passes: str | None = None, skip: Iterable[str] = ()) -> list[Pass[Any]]:
+def select(passes: str | None = None, skip: Iterable[str] = (), target: Target | None = None) -> list[Pass[Any]]:
     """The pipeline: FX passes in their order, then ONNX passes in theirs.
 
     `passes` names those that run (None: all that run without being asked for), each with its options in parentheses;
-    `skip` names those that do not. The order they are written in does not matter. Raises PassError for a name or
-    option that is none, with the nearest one, and RuleError where the passes' needs cannot be met.
+    `skip` names those that do not; with `target`, those that are not for it are left out. The order they are written
+    in does not matter. Raises PassError for a name or option that is none, with the nearest one, and RuleError where
+    the passes' needs cannot be met.
     """
     if passes is None:
         chosen = [cls() for cls in registered().values() if cls.default]
@@ -32,6 +34,8 @@ def select(passes: str | None = None, skip: Iterable[str] = ()) -> list[Pass[Any
             raise PassError(f"the pass {twice} is named twice", "Each pass runs once; name it once.")
     skipped = {known_pass(name).name for name in skip}
     chosen = [p for p in chosen if p.name not in skipped]
+    if target is not None:
+        chosen = [p for p in chosen if p.suits(target)]
     return [p for level in Level for p in order([p for p in chosen if p.level is level])]
 
 

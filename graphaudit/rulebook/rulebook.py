@@ -80,6 +80,17 @@ def load_rulebook(name: str) -> Rulebook:
     return Rulebook(file)
 
 
+def rewritten_for(target: str) -> Rulebook:
+    """The rulebook of a target that takes a model file. Raises TargetError."""
+    rulebook = load_rulebook(target)
+    if rulebook.target.graph == "fx":
+        raise TargetError(
+            f"there is no rewrite for {target}, only an audit: it takes no model file that a bundle could hold",
+            f"Run `graphaudit audit --target {target}`, or rewrite for a target that takes ONNX.",
+        )
+    return rulebook
+
+
 @cache
 def targets() -> list[Target]:
     """All targets by name. Reads the rule files and the installed registries; never imports torch."""

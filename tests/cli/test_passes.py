@@ -61,3 +61,17 @@ def test_the_document_shows_what_is_printed(here: Run) -> None:
     help_text = here("rewrite", "--help").stdout
     options = {cell.split("`")[1].split()[0] for cell in document.splitlines() if cell.startswith("| `--")}
     assert len(options) == 7 and all(option in help_text for option in options)
+
+
+def test_the_pipeline_of_a_target_holds_what_has_something_to_do_there(here: Run) -> None:
+    def listed(*options: str) -> list[str]:
+        done = here("passes", "--format", "json", *options)
+        assert done.returncode == 0, done.stderr
+        return [entry["name"] for entry in json.loads(done.stdout)]
+
+    everything, runtime, ascend = listed(), listed("--target", "onnxruntime"), listed("--target", "ascend-310p")
+    assert set(everything) - set(runtime) == {"convert_loops_to_masks", "convert_cut_selections"}
+    assert ascend == everything and [name for name in everything if name in runtime] == runtime
+    done = here("passes", "--target", "libtorch")
+    assert done.returncode == 2 and "there is no rewrite for libtorch" in done.stderr
+    assert "only for targets without loops" in here("passes", "--target", "ascend-310p").stdout

@@ -77,6 +77,20 @@ class WrongOnnx(Pass):
         return result
 
 
+class TanhToSigmoid(WrongOnnx):
+    """Tanh → Sigmoid, everywhere."""
+
+    name = "rewrite_tanh_as_sigmoid"
+
+    def run(self, artifact, target):
+        result = PassResult(artifact)
+        for node in artifact.proto.graph.node:
+            if node.op_type == "Tanh":
+                result.rewritten.append(Site(node.name, artifact.place(node)))
+                node.op_type = "Sigmoid"
+        return result
+
+
 def found(cls, monkeypatch, tmp_path, count=6):
     monkeypatch.setitem(passes(), cls.name, cls)
     manager = PassManager.of(cls.name)
@@ -108,6 +122,48 @@ def test_onnx_models_are_bisected_alike(monkeypatch, tmp_path):
     assert "tanh_1" in node.node
     source = (tmp_path / culprit.reproducer).read_text()
     assert "replay_onnx(" in source and source.count("= Tanh (") == 1
+
+
+class Sine(Pass):
+    """sin(x) → x, in the FX graph."""
+
+    name = "rewrite_sine_wrongly"
+    level = Level.FX
+
+    def run(self, artifact, target):
+        result = PassResult(artifact)
+        for node in artifact.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default):
+            node.replace_all_uses_with(node.args[0])
+            result.rewritten.append(Site(node.name, artifact.place(node)))
+        artifact.finish()
+        return result
+
+
+class Heads(nn.Module):
+    """Two heads that nothing connects, and a loop whose trip count is data."""
+
+    def forward(self, x, gate):
+        for _ in range(int(gate.sum().clamp(0, 3))):
+            x = x * 0.5
+        return {"action": torch.sin(x), "value": torch.tanh(x).sum(-1)}
+
+
+def test_two_passes_are_wrong_in_two_places(monkeypatch, tmp_path):
+    monkeypatch.setitem(passes(), Sine.name, Sine)
+    monkeypatch.setitem(passes(), TanhToSigmoid.name, TanhToSigmoid)
+    manager = PassManager.of(f"{Sine.name},{TanhToSigmoid.name},hoist_noise")
+    road = {"inputs": inputs, "target": "onnxruntime", "count": 5, "loop_bounds": ("3",), "manager": manager}
+
+    def culprits(**more):
+        found = bisect(Heads().eval(), inputs(1), **road, **more)
+        assert all(len(c.inputs) == found.inputs >= 5 for c in found.culprits)
+        return [(c.step, c.nodes[0].place.line - Heads.forward.__code__.co_firstlineno) for c in found.culprits]
+
+    both = [(Sine.name, 3), (TanhToSigmoid.name, 3)]
+    assert culprits(output=tmp_path) == both
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"{Sine.name}_1.py", f"{TanhToSigmoid.name}_1.py"]
+    assert culprits(outputs=["action"], control_flow="native") == both[:1]
+    assert culprits(outputs=["1"]) == both[1:]
 
 
 @pytest.fixture
