@@ -121,14 +121,16 @@ def _measure(subject: zoo_models.Subject, bundle: Path, stock: Path, options: ar
     args = subject.arguments()
     module = subject.module()
     deployed = graphaudit.load(bundle)
-    feeds = _feeds(deployed, args)
+    feeds = deployed.feeds(*args)
+    arrays = pytree.tree_map_only(torch.Tensor, torch.Tensor.numpy, args)
     model = bundle / deployed.manifest.model.file
     ours, control = _session(model), _session(model)
     variants: dict[str, Call] = {
         "eager": lambda: module(*args),
         "ours": lambda: ours.run(None, feeds),
         "control": lambda: control.run(None, feeds),
-        "call": lambda: deployed(*args),
+        "call": lambda: deployed(*arrays),
+        "call_torch": lambda: deployed(*args),
     }
     row: Row = {"nodes": len(onnx.load(model).graph.node)}
     if stock.exists():
@@ -144,16 +146,6 @@ def _measure(subject: zoo_models.Subject, bundle: Path, stock: Path, options: ar
     if options.skip != "memory":
         row["memory"] = _memory(subject, args, model, feeds, stock, given if stock.exists() else {})
     return row
-
-
-def _feeds(deployed: graphaudit.DeployedPolicy, args: Any) -> dict[str, Any]:
-    """All inputs of the bundle's model in a call with these arguments: noise and state too."""
-    seen: dict[str, Any] = {}
-    run = deployed.run
-    deployed.run = lambda feeds: (seen.update(feeds), run(feeds))[1]  # type: ignore[method-assign]
-    deployed(*args)
-    del deployed.run
-    return seen
 
 
 def _session(file: Path) -> ort.InferenceSession:

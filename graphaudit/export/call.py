@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import namedtuple
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import make_dataclass
 from functools import cache
 from typing import Any
@@ -14,17 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphaudit.errors import GuardError
+from graphaudit.export.direct import DirectCalls
 from graphaudit.export.manifest import Branch, Call, Fixed, Input, Leaf, Number, Tree
 
 Array = NDArray[Any]
+Build = Callable[[Sequence[Array], bool], Any]  # from the model's outputs; whether they become torch tensors
 
 
 class Signature:
-    """The policy's own signature; `feeds` turns a call into the model's inputs."""
+    """The policy's own signature; `arrays` turns a call into the model's arguments."""
 
     def __init__(self, call: Call, inputs: Sequence[Input]) -> None:
         self._call = call
-        self._inputs = {i.name: i for i in inputs}
+        self._direct = DirectCalls(call, inputs)
+        self._inputs = {i.name: i for i in inputs if i.role == "argument"}
         self._defaults = {p.name: p.default for p in call.parameters if p.default is not None}
         self.signature = inspect.Signature(
             [
@@ -33,12 +36,25 @@ class Signature:
             ]
         )
 
-    def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Array], bool]:
-        """The model's inputs by name, and whether torch tensors were among them.
+    def arrays(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Array], bool]:
+        """The model's arguments in its order, and whether torch tensors were among them.
 
         Raises GuardError for a call that does not fit the signature, and for arguments of another structure, dtype or
         shape than the bundle was made for, or with other values where the graph has taken them as constants.
         """
+        return self._direct.arrays(args, kwargs) or self._checked_arrays(args, kwargs)
+
+    def _checked_arrays(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Array], bool]:
+        found = self._tensors(args, kwargs)
+        arrays = {name: _array(name, value) for name, value in found.items() if value is not None}
+        self._check(arrays)
+        if len(arrays) == len(found):
+            self._direct.learn([arrays[name] for name in self._inputs])
+        arrays |= {name: self._zeros(name, arrays) for name, value in found.items() if value is None}
+        return [arrays[name] for name in self._inputs], any(_is_tensor(v) for v in found.values())
+
+    def _tensors(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What is given for each input; None where an optional one is left out."""
         given = self._place(args, kwargs)
         found: dict[str, Any] = {}
         for path, tree in self._trees():
@@ -56,10 +72,7 @@ class Signature:
                     f"{path} is given, but the bundle was made without it",
                     "Leave it out, or make the bundle again with an example that has it.",
                 )
-        arrays = {name: _array(name, value) for name, value in found.items() if value is not None}
-        self._check(arrays)
-        arrays |= {name: self._zeros(name, arrays) for name, value in found.items() if value is None}
-        return arrays, any(_is_tensor(v) for v in found.values())
+        return found
 
     def _place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The given arguments by the path that they have in the example's call."""
@@ -120,36 +133,47 @@ class Signature:
         return np.zeros(shape, wanted.dtype)  # type: ignore[arg-type]
 
 
-def build_result(tree: Tree, outputs: Mapping[str, Array], as_tensors: bool) -> Any:
-    """The policy's own result structure; objects become dataclasses of the same name, distributions dicts.
+def result_builder(tree: Tree, outputs: Sequence[str]) -> Build:
+    """Makes the policy's own result structure of the model's outputs; objects become dataclasses of the same name,
+    distributions dicts.
 
-    No class of the policy is imported: a bundle is data.
+    No class of the policy is imported: a bundle is data. Raises ValueError where `tree` names an output that is none of
+    `outputs`, or fields that cannot be fields.
     """
     if isinstance(tree, Fixed):
-        return tree.value
-    if isinstance(tree, Number):
-        return outputs[tree.name].item()
-    if isinstance(tree, Leaf):
-        return sys.modules["torch"].from_numpy(outputs[tree.name]) if as_tensors else outputs[tree.name]
-    items = [build_result(item, outputs, as_tensors) for item in tree.items]
-    if tree.container == "list":
-        return items
-    if tree.container == "tuple":
-        return tuple(items)
-    if tree.container == "dict":
-        return dict(zip(tree.keys, items))
-    return _record(tree)(*items)
-
-
-def check_result(tree: Tree, outputs: Collection[str]) -> None:
-    """Raise ValueError where `tree` names an output that is none of `outputs`, or fields that cannot be fields."""
+        return lambda _results, _as_tensors: tree.value
     if isinstance(tree, Leaf | Number) and tree.name not in outputs:
         raise ValueError(f"the result names the output {tree.name!r}, which the model does not have")
-    if isinstance(tree, Branch):
-        if tree.container in ("namedtuple", "object"):
-            _record(tree)
-        for item in tree.items:
-            check_result(item, outputs)
+    if isinstance(tree, Number):
+        return _number_builder(outputs.index(tree.name))
+    if isinstance(tree, Leaf):
+        return _tensor_builder(outputs.index(tree.name))
+    builders = [result_builder(item, outputs) for item in tree.items]
+    make = _maker(tree)
+    return lambda results, as_tensors: make([build(results, as_tensors) for build in builders])
+
+
+def _tensor_builder(index: int) -> Build:
+    def build(results: Sequence[Array], as_tensors: bool) -> Any:
+        return sys.modules["torch"].from_numpy(results[index]) if as_tensors else results[index]
+
+    return build
+
+
+def _number_builder(index: int) -> Build:
+    return lambda results, _as_tensors: results[index].item()
+
+
+def _maker(tree: Branch) -> Callable[[list[Any]], Any]:
+    """From the items of a container to the container."""
+    if tree.container == "list":
+        return lambda items: items
+    if tree.container == "tuple":
+        return tuple
+    if tree.container == "dict":
+        return lambda items: dict(zip(tree.keys, items))
+    record = _record(tree)
+    return lambda items: record(*items)
 
 
 def _record(tree: Branch) -> Callable[..., Any]:

@@ -14,10 +14,11 @@ import msgspec
 import numpy as np
 
 from graphaudit.errors import BundleError, GuardError
-from graphaudit.export.call import Array, Signature, build_result, check_result
+from graphaudit.export.call import Array, Signature, result_builder
 from graphaudit.export.manifest import GOLDEN, STATE, Manifest, read_manifest
 from graphaudit.export.noise import NoiseInputs
 from graphaudit.export.state import CarriedState
+from graphaudit.runtimes.buffered import BufferedSession
 from graphaudit.runtimes.onnxruntime import RuntimeRefused, run_session, session
 
 
@@ -47,25 +48,48 @@ class DeployedPolicy:
         if names != ([i.name for i in manifest.inputs], [o.name for o in manifest.outputs]):
             raise BundleError(f"the model in {directory} has other inputs or outputs than its manifest says")
         try:
-            check_result(manifest.call.result, names[1])
+            self._build = result_builder(manifest.call.result, names[1])
         except ValueError as error:
             raise BundleError(f"the manifest of {directory} is damaged: {error}", "Make the bundle again.") from error
+        sized = all(size is not None for output in manifest.outputs for size in output.shape)
+        self._buffered = BufferedSession(self._session, sized)
+        self._guards = [(i, o) for i, o in enumerate(manifest.outputs) if o.role == "guard"]
+        self._arguments = [i for i in manifest.inputs if i.role == "argument"]
+        self._has_more = bool(self._noise) or bool(self._carried)
+        self._takes_noise = bool(self._noise) and "noise" not in self.__signature__.parameters
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The policy's forward."""
-        given = kwargs.pop("noise", None) if self._noise and "noise" not in self.__signature__.parameters else None
-        feeds, as_tensors = self._call.feeds(args, kwargs)
-        feeds |= self._noise.draw(feeds) if given is None else self._noise.check(given, feeds)
-        feeds |= self._carried.feeds(feeds)
-        results = self.run(feeds)
-        for output in self.manifest.outputs:
-            if output.role == "guard" and results[output.name].any():
+        arrays, as_tensors = self._inputs(args, kwargs)
+        try:
+            results = self._buffered.run(arrays)
+        except RuntimeRefused as error:
+            raise _not_run(error) from error
+        for index, guard in self._guards:
+            if results[index].any():
                 raise GuardError(
-                    f"{output.name} is true: {output.condition or 'the model is not the policy here'}",
+                    f"{guard.name} is true: {guard.condition or 'the model is not the policy here'}",
                     "Handle this input before the policy; the bound of a loop may be raised with --loop-bound.",
                 )
-        self._carried.carry(results)
-        return build_result(self.manifest.call.result, results, as_tensors)
+        if self._has_more:
+            self._carried.carry({o.name: r for o, r in zip(self.manifest.outputs, results)})
+        return self._build(results, as_tensors)
+
+    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+        """What a call with these arguments gives to `run`: all inputs by name, noise and state too; draws the noise."""
+        arrays, _ = self._inputs(args, kwargs)
+        return {i.name: array for i, array in zip(self.manifest.inputs, arrays)}
+
+    def _inputs(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Array], bool]:
+        """All inputs of the model in its order, and whether torch tensors were among the arguments."""
+        given = kwargs.pop("noise", None) if self._takes_noise and kwargs else None
+        arrays, as_tensors = self._call.arrays(args, kwargs)
+        if not self._has_more:
+            return arrays, as_tensors
+        feeds = {i.name: array for i, array in zip(self._arguments, arrays)}
+        feeds |= self._noise.draw(feeds) if given is None else self._noise.check(given, feeds)
+        feeds |= self._carried.feeds(feeds)
+        return [feeds[i.name] for i in self.manifest.inputs], as_tensors
 
     def seed(self, seed: int) -> None:
         """Start the stream of draws over, as `torch.manual_seed(seed)` does for the PyTorch policy.
@@ -102,12 +126,16 @@ class DeployedPolicy:
         try:
             results = run_session(self._session, feeds)
         except RuntimeRefused as error:
-            raise BundleError(f"ONNX Runtime fails on the model: {error.reason}") from error
-        return {o.name: np.asarray(r) for o, r in zip(self.manifest.outputs, results)}
+            raise _not_run(error) from error
+        return {o.name: r for o, r in zip(self.manifest.outputs, results)}
 
     def __repr__(self) -> str:
         target = self.manifest.target
         return f"<{self.manifest.policy}{self._call.signature} for {target.name}, opset {target.opset}>"
+
+
+def _not_run(error: RuntimeRefused) -> BundleError:
+    return BundleError(f"ONNX Runtime fails on the model: {error.reason}")
 
 
 class OutputCheck(msgspec.Struct, frozen=True, kw_only=True):

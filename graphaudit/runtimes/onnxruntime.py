@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,25 +76,26 @@ def runner(model: OnnxModel, threads: int = 1) -> Runner:
         if len(values) != len(inputs):
             raise RuntimeRefused(f"the model takes {len(inputs)} inputs and was given {len(values)}")
         feeds = {i.name: _array(value) for i, value in zip(inputs, values)}
-        return [torch.from_numpy(np.asarray(result)) for result in run_session(opened, feeds)]
+        return [torch.from_numpy(result) for result in run_session(opened, feeds)]
 
     return run
 
 
-def run_session(opened: ort.InferenceSession, feeds: dict[str, np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-    """All outputs, in the model's order. Raises RuntimeRefused."""
+def run_session(
+    opened: ort.InferenceSession, feeds: Mapping[str, np.ndarray[Any, Any]], outputs: list[str] | None = None
+) -> list[np.ndarray[Any, Any]]:
+    """These outputs, or all, in the model's order. Raises RuntimeRefused."""
     try:
-        results: list[np.ndarray[Any, Any]] = opened.run(None, feeds)
+        return [np.asarray(result) for result in opened.run(outputs, feeds)]
     except Exception as error:  # ONNX Runtime's exceptions have no base of their own
-        raise RuntimeRefused(_reason(error)) from error
-    return results
+        raise RuntimeRefused(reason(error)) from error
 
 
 def _open(source: str | bytes, options: ort.SessionOptions) -> ort.InferenceSession:
     try:
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no base of their own
-        raise RuntimeRefused(_reason(error)) from error
+        raise RuntimeRefused(reason(error)) from error
 
 
 def _array(value: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -102,6 +103,7 @@ def _array(value: torch.Tensor) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(value.detach().cpu().resolve_conj().resolve_neg().numpy()).reshape(tuple(value.shape))
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """One line of ONNX Runtime's own words."""
     text = " ".join(str(error).split())
     return _PREFIX.sub("", text)[:500] or type(error).__name__
