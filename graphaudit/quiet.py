@@ -10,8 +10,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 
-_LOGGERS = ("torch", "torch.onnx", "onnxscript", "onnx_ir", "onnxsim", "onnx_graphsurgeon")
-
 
 @contextmanager
 def quiet(*, native: bool = False) -> Iterator[None]:
@@ -22,7 +20,7 @@ def quiet(*, native: bool = False) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        stack.enter_context(_loggers_off())
+        stack.enter_context(_logging_off())
         stack.enter_context(redirect_stdout(io.StringIO()))
         stack.enter_context(redirect_stderr(io.StringIO()))
         if native:
@@ -31,19 +29,15 @@ def quiet(*, native: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def _loggers_off() -> Iterator[None]:
-    """Raise the named loggers and all their children above CRITICAL (torch sets levels on the children)."""
-    known = [n for n in logging.root.manager.loggerDict if n.split(".")[0] in _LOGGERS]
-    loggers = [logging.getLogger(name) for name in {*known, *_LOGGERS}]
-    levels = [(logger, logger.level, logger.disabled) for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+def _logging_off() -> Iterator[None]:
+    """No logger emits anything, whatever level torch sets on it. (Setting the levels of its some 300 loggers one by one
+    takes 0.1 s, because each clears the caches of all.)"""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        for logger, level, disabled in levels:
-            logger.setLevel(level)
-            logger.disabled = disabled
+        logging.disable(before)
 
 
 @contextmanager

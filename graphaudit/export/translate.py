@@ -18,6 +18,7 @@ from torch._guards import detect_fake_mode
 
 from graphaudit.export.custom_nodes import BodyRefused, add_bodies, translations
 from graphaudit.export.exact_rules import exact_no_ops
+from graphaudit.export.registry import one_registry
 from graphaudit.export.scalars import keep_doubles
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
@@ -60,7 +61,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     the graph does not use is still an input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
     """
     _refuse_complex(program.interface)
-    with quiet(), whole_recurrent_layers(), exact_no_ops(), _no_sizes_left_pending(program):
+    with quiet(), one_registry(), whole_recurrent_layers(), exact_no_ops(), _no_sizes_left_pending(program):
         model = _flat(program, target)
         _check_interface(model, program)
         try:
