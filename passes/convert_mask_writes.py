@@ -17,6 +17,7 @@ from torch import Tensor, fx
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
+from graphaudit.graphs.selection import where
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rewrite.operator_pass import argument
@@ -63,7 +64,7 @@ def _convert_write(node: fx.Node) -> str:
         return "the values differ from row to row"
 
     def select(x: Tensor, mask: Tensor, v: Tensor) -> Tensor:
-        return torch.where(_widen(mask, rank), (v.reshape(()) if one else v).to(x.dtype), x)
+        return where(_widen(mask, rank), (v.reshape(()) if one else v).to(x.dtype), x)
 
     replace_node(node, insert_function(node, select, (source, indices[0], value)))  # type: ignore[index]
     return ""

@@ -15,6 +15,7 @@ from torch import Tensor, fx
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
+from graphaudit.graphs.selection import where
 from graphaudit.rewrite.operator_pass import Function, OperatorPass, argument
 from graphaudit.rulebook.target import Target
 
@@ -37,4 +38,4 @@ class DecomposeMaskedScatter(OperatorPass):
 def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     wide, chosen = torch.broadcast_tensors(x, mask)
     position = (chosen.reshape(-1).cumsum(0) - 1).clamp(0, source.numel() - 1)
-    return torch.where(chosen, source.reshape(-1)[position].reshape(chosen.shape), wide)
+    return where(chosen, source.reshape(-1)[position].reshape(chosen.shape), wide)

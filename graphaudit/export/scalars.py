@@ -1,7 +1,9 @@
-"""Python floats in float64 arithmetic as float64 constants.
+"""Python numbers in such a form that torch's exporter keeps what they are.
 
-torch's exporter writes them as float32 and casts (torch 2.13, aten::scalar_tensor of onnxscript's torchlib), which
-rounds 0.9 to 0.89999998.
+- Floats in float64 arithmetic become float64 constants. The exporter writes them as float32 and casts (torch 2.13,
+  aten::scalar_tensor of onnxscript's torchlib), which rounds 0.9 to 0.89999998.
+- Integer bounds of a clamp that gives floats become floats. The exporter makes tensors of those that need another
+  dtype (torch 2.13, torch/onnx/_internal/fx/passes/type_promotion.py) and then finds no clamp of a number and a tensor.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from graphaudit.graphs.program import Program
 aten = torch.ops.aten
 
 
-def keep_doubles(program: Program) -> Program:
-    """The program, or a copy in which every float that float32 would round is a constant where float64 is computed."""
-    if not any(_rounded(node) for node in program.graph.nodes):
+def keep_numbers(program: Program) -> Program:
+    """The program, or a copy with the numbers that the exporter would round or stumble over in another form."""
+    if not any(_rounded(n) for n in program.graph.nodes) and not any(_integer_bounds(n) for n in _nodes(program)):
         return program
     exact = program.copy()
+    for node in _nodes(exact):
+        for position in _integer_bounds(node):
+            node.update_arg(position, float(node.args[position]))  # type: ignore[arg-type]
     for node in list(exact.graph.nodes):
         for position in _rounded(node):
             constant = exact.add_constant(torch.tensor(node.args[position], dtype=torch.float64), "scalar")
@@ -31,6 +36,19 @@ def keep_doubles(program: Program) -> Program:
                 node.target = _of_tensors(node)
                 node.update_arg(position, constant)
     return exact.finish()
+
+
+def _nodes(program: Program) -> list[fx.Node]:
+    """Those of branches and loops too."""
+    modules = program.exported.graph_module.modules()
+    return [node for module in modules if isinstance(module, fx.GraphModule) for node in module.graph.nodes]
+
+
+def _integer_bounds(node: fx.Node) -> list[int]:
+    """Positions of the integers between which floats are clamped."""
+    if node.target is not aten.clamp.default or not node.meta["val"].dtype.is_floating_point:
+        return []
+    return [i for i, a in enumerate(node.args) if isinstance(a, int)]
 
 
 def _rounded(node: fx.Node) -> list[int]:

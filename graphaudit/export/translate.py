@@ -19,7 +19,7 @@ from torch._guards import detect_fake_mode
 from graphaudit.export.custom_nodes import BodyRefused, add_bodies, translations
 from graphaudit.export.exact_rules import exact_no_ops
 from graphaudit.export.registry import one_registry
-from graphaudit.export.scalars import keep_doubles
+from graphaudit.export.scalars import keep_numbers
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.places import place_in_trace
@@ -92,7 +92,7 @@ def _no_sizes_left_pending(program: Program) -> Iterator[None]:
 
 def _flat(program: Program, target: Target) -> ir.Model:
     """What torch makes of the program, its functions inlined."""
-    model = _translate(keep_doubles(program), target)
+    model = _translate(keep_numbers(program), target)
     if model.functions:
         ir_passes.InlinePass()(model)
     ir_passes.RemoveUnusedOpsetsPass()(model)

@@ -181,3 +181,12 @@ def test_numbers_beside_doubles_are_doubles(function):
     _, program = make_program(Unary(function), (x,))
     (got,) = runner(to_onnx(program, ONNXRUNTIME))([x])
     torch.testing.assert_close(got, function(x), rtol=1e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize("bounds", [(0.05, 2), (0, 0.5), (-1, 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_a_clamp_between_an_integer_and_a_float(bounds, dtype):
+    x = torch.tensor([-3, 0, 1, 4]).to(dtype)
+    _, program = make_program(Unary(lambda x: x.clamp(*bounds)), (x,))
+    (got,) = runner(to_onnx(program, ONNXRUNTIME))([x])
+    torch.testing.assert_close(got, x.clamp(*bounds))

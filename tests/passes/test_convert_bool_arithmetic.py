@@ -29,6 +29,12 @@ CALLS = {
     "lt": lambda x: torch.lt(*masks(x)),
     "le": lambda x: torch.le(*masks(x)),
     "sort": lambda x: masks(x)[0].sort(-1).values,
+    "where": lambda x: torch.where(x[:, :1] > 0, *masks(x)),
+    "where, one number": lambda x: torch.where(x > 0.1, masks(x)[1], False),
+    "where, number first": lambda x: torch.where(x > 0.1, True, masks(x)[1]),
+    "where, two numbers": lambda x: torch.where(x > 0.1, True, False),
+    "masked_fill": lambda x: masks(x)[0].masked_fill(x < 1, False),
+    "masked_fill, tensor": lambda x: masks(x)[0].masked_fill(x < 1, torch.tensor(True)),
 }
 
 
@@ -47,7 +53,17 @@ def test_a_scaled_sum_stays():
     assert not result.changed and reasons(result) == ["the second mask is scaled before it is added"]
 
 
-@pytest.mark.parametrize("function", [lambda x: (x > 0) + x, lambda x: (x > 0) & (x < 1), lambda x: (x > 0).sum(-1)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x > 0) + x,
+        lambda x: (x > 0) & (x < 1),
+        lambda x: (x > 0).sum(-1),
+        lambda x: torch.where(x > 0, x < 1, 0.5),
+        lambda x: torch.where(x > 0, 1, 0),
+        lambda x: x.masked_fill(x > 0, True),
+    ],
+)
 def test_numbers_and_logic_are_no_candidates(function):
     result = run_pass(ConvertBoolArithmetic, Unary(function), (AWKWARD,))
     assert not result.changed and not result.left
