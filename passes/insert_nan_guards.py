@@ -41,7 +41,13 @@ class InsertNanGuards(OperatorPass):
     fixes = ("nan-semantics",)
     runs_after = (  # what they rewrite no longer divides 0 by 0
         *("rewrite_softmax", "rewrite_softplus", "rewrite_log_sigmoid", "rewrite_variance"),
-        "rewrite_squash_correction",
+        *(
+            "rewrite_squash_correction",
+            "rewrite_zero_divisions",
+            "rewrite_masked_rows",
+            "rewrite_entropy",
+            "rewrite_atanh",
+        ),
         *("remove_inference_noops", "decompose_cumulative", "decompose_median", "hoist_noise"),
     )
     claims = Claim.EQUIVALENT

@@ -21,6 +21,7 @@ UNDECIDED_OWN = 0.02
 UNDECIDED_DRAWN = 0.5
 # At a jump, eager's other answer is itself rounded.
 TIE = 1.25
+_SHOWN = 3  # inputs on which eager is not finite, in the note; the verdict lists all
 
 
 class Overflow(Enum):
@@ -60,6 +61,7 @@ class Tally:
         self._worst_output: str | None = None
         self._worst_input: str | None = None
         self._odd = 0
+        self._odd_samples: set[int] = set()
         self._repaired = 0
         self._compared = {"own": 0, "drawn": 0}
         self._undecided = {"own": 0, "drawn": 0}
@@ -80,6 +82,9 @@ class Tally:
         if odd and self._claims is not Claim.WHERE_FINITE:
             self._fail(expected, difference, difference.odd, first)
         self._odd += odd
+        if odd:
+            rows = range(len(expected.rows))
+            self._odd_samples.update(first + n for n in rows if bool(difference.odd[expected.rows_of(n)].any()))
         self._repaired += int(difference.repaired.sum())
         if bool((difference.bad & difference.odd).any()):
             difference = difference.without(self._unsure(expected, difference, first))
@@ -140,6 +145,7 @@ class Tally:
             worst_input=self._worst_input,
             undecided=sum(self._undecided.values()),
             repaired=self._repaired,
+            not_finite_on=self._not_finite_on(),
             note=failure or self._note(),
             seconds=seconds,
         )
@@ -154,8 +160,17 @@ class Tally:
         if self._cancelling:
             parts.append(f"{_count(self._cancelling, 'element')} judged by how far eager itself moves")
         if self._odd:
-            parts.append(f"eager is not finite at {_count(self._odd, 'element')}, {self._repaired} repaired")
+            origins = self._not_finite_on()
+            more = f" and {_count(len(origins) - _SHOWN, 'more input')}" if len(origins) > _SHOWN else ""
+            on = f"on {', '.join(origins[:_SHOWN])}{more}"
+            other = self._odd - self._repaired
+            parts.append(f"eager is not finite at {_count(self._odd, 'element')}, {on}")
+            parts += [f"{self._repaired} as float64 has it"] * (self._repaired > 0)
+            parts += [f"{other} that float64 does not decide"] * (other > 0)
         return "; ".join(parts)
+
+    def _not_finite_on(self) -> list[str]:
+        return [self._samples[number].origin for number in sorted(self._odd_samples)]
 
     def _decide(self, expected: Expected, difference: Difference, first: int, moves_of: MovesOf) -> None:
         """Find out for each bad element whether eager itself is of two minds there. Raises Failure if not."""

@@ -81,7 +81,8 @@ class Verdict(msgspec.Struct, kw_only=True):
     on inputs of the size that was seen (inputs drawn ten and a thousand times larger are compared, but have units of
     their own); `tolerance` is the bound that applied at that element. `undecided` counts elements (integer ties, values
     at a jump) on which eager itself changes its answer when its inputs move by a few units in the last place.
-    `repaired` counts elements where eager is not finite and the step agrees with the float64 reference instead.
+    `repaired` counts elements where eager is not finite and the step agrees with the float64 reference instead;
+    `not_finite_on` names the inputs on which eager is not finite and the step says something else.
     """
 
     step: str
@@ -93,6 +94,7 @@ class Verdict(msgspec.Struct, kw_only=True):
     worst_input: str | None = None
     undecided: int = 0
     repaired: int = 0
+    not_finite_on: list[str] = []
     note: str = ""
     proof: Proof | None = None  # of a step on ONNX models
     seconds: float = 0.0

@@ -7,6 +7,8 @@ that says nothing of NaN gets none of it from its inputs.
 
 from __future__ import annotations
 
+import networkx as nx
+
 from graphaudit.graphs.ranges import Ranges
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import base_op, is_same, operands, origin, producer
@@ -61,6 +63,12 @@ class Nans:
             return False
         above, below = (self._ranges.of(p) for p in parts)
         return above.has(0.0) and 0.0 in (below.low, below.high)
+
+
+def tests_behind(view: GraphView, node: Node) -> bool:
+    """Whether the policy itself asks, of what `node` computes or of what follows from it, if it is finite or NaN."""
+    tests = {n.name for n in view.nodes if _tested(view, n) or base_op(n) == "aten.isinf"}
+    return bool(tests) and not tests.isdisjoint(nx.descendants(view.digraph, node.name))
 
 
 def _tested(view: GraphView, node: Node) -> list[Value | None]:

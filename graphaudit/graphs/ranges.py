@@ -70,6 +70,14 @@ class Ranges:
         """The intervals that an element-wise binary node combines, in order."""
         return [self.of(o) for o in operands(node)]
 
+    def producer(self, value: Value | None) -> Node | None:
+        """The node that computes a value."""
+        return self._view.producer(value)
+
+    def is_same(self, left: Value | None, right: Value | None) -> bool:
+        """Whether two values hold the same numbers."""
+        return is_same(self._view, left, right)
+
     def first(self, node: Node) -> Interval:
         """The interval of the first input."""
         return self.of(node.inputs[0]) if node.inputs else ANY
@@ -278,7 +286,23 @@ def _masked_fill(ranges: Ranges, node: Node) -> Interval:
 
 
 def _where(ranges: Ranges, node: Node) -> Interval:
-    return _hull(ranges.of_operands(node)[1:] if "self" not in node.attributes else _where_scalar(ranges, node))
+    guarded = _without_zero(ranges, node)
+    return guarded or _hull(
+        ranges.of_operands(node)[1:] if "self" not in node.attributes else _where_scalar(ranges, node)
+    )
+
+
+def _without_zero(ranges: Ranges, node: Node) -> Interval | None:
+    """`where(x == 0, c, x)` of an x that is never negative, and a positive c: above zero."""
+    if len(node.inputs) < 2 or "other" in node.attributes:
+        return None
+    x, test = node.inputs[-1], ranges.producer(node.inputs[0])
+    given, put = ranges.of(x), ranges.of(node.attributes.get("self", node.inputs[1]))
+    if test is None or base_op(test) != "aten.eq" or test.attributes.get("other") != 0 or given.low < 0 or put.low <= 0:
+        return None
+    if not ranges.is_same(test.inputs[0], x):
+        return None
+    return Interval(max(given.low, min(_ABOVE_ZERO, put.low)), max(put.high, given.high))
 
 
 def _where_scalar(ranges: Ranges, node: Node) -> list[Interval]:
@@ -310,6 +334,7 @@ def _softplus_of(x: float) -> float:
     return x if x > 40 else math.log1p(_guarded(math.exp, x))
 
 
+_ABOVE_ZERO = 2.0**-126  # the smallest normal number stands for "above zero"
 _ELU_LOW = -1.7581  # the lowest value of selu; elu with its default alpha and the others end above
 _WITH_INDICES = frozenset({"aten.max", "aten.min", "aten.topk", "aten.sort"})
 _MOVES = COPIES | RESHAPES | frozenset(
@@ -351,10 +376,9 @@ def _rules() -> dict[str, Rule]:
         "arange": _arange, "remainder": _remainder,
         "zeros": _always(0, 0), "zeros_like": _always(0, 0), "ones": _always(1, 1), "ones_like": _always(1, 1),
         "one_hot": _always(0, 1), "rand": _always(0, 1), "rand_like": _always(0, 1), "bernoulli": _always(0, 1),
-        # torch draws from (0, inf): the smallest normal number stands for "above zero".
-        "exponential": _always(2.0**-126, INF),
-        "linalg_vector_norm": _always(0, INF), "norm": _always(0, INF), "cdist": _always(0, INF),
-        "std": _always(0, INF), "var": _always(0, INF),
+        "exponential": _always(_ABOVE_ZERO, INF),  # torch draws from (0, inf)
+        "linalg_vector_norm": _always(0, INF), "linalg_norm": _always(0, INF), "norm": _always(0, INF),
+        "cdist": _always(0, INF), "std": _always(0, INF), "var": _always(0, INF),
     }  # fmt: skip
     rules.update({f"aten.{name}": rule for name, rule in named.items()})
     for name in ("softmax", "_softmax", "_safe_softmax", "hardsigmoid"):

@@ -95,8 +95,14 @@ def is_same(view: GraphView, left: Value | None, right: Value | None) -> bool:
 
 # Calls that people write twice instead of naming the result.
 _DETERMINISTIC = frozenset(
-    f"aten.{name}" for name in ("exp", "add", "sub", "mul", "div", "neg", "sum", "amax", "logsumexp", "linear", "tanh")
-)
+    f"aten.{name}"
+    for name in (
+        "exp", "log", "add", "sub", "rsub", "mul", "div", "neg", "abs", "pow", "square", "sqrt", "reciprocal", "clamp",
+        "clamp_min", "clamp_max", "relu", "tanh", "sigmoid", "softplus", "softmax", "log_softmax", "linear", "matmul",
+        "sum", "mean", "amax", "logsumexp", "linalg_vector_norm", "masked_fill", "where", "unsqueeze", "expand",
+        "gt", "ge", "lt", "le", "eq", "ne", "logical_not", "bitwise_not", "_to_copy", "slice", "select",
+    )
+)  # fmt: skip
 
 
 def operands(node: Node) -> tuple[Value | float, ...]:
@@ -168,11 +174,11 @@ def reduction_behind(view: GraphView, value: Value | None, shape: Shape) -> tupl
     while (step := view.producer(value)) is not None and (is_copy(step) or base_op(step) == "aten.expand"):
         value = step.inputs[0]
         assert value is not None
-    return node, value.shape is not None and _aligned(value.shape) == _aligned(kept_shape(shape, dims))
+    return node, value.shape is not None and aligned(value.shape) == aligned(kept_shape(shape, dims))
 
 
-def _aligned(shape: Shape) -> Shape:
-    """Broadcasting fills in leading ones, so they do not count."""
+def aligned(shape: Shape) -> Shape:
+    """A shape without its leading ones: broadcasting fills those in, so they do not count."""
     leading = next((i for i, size in enumerate(shape) if size != 1), len(shape))
     return shape[leading:]
 

@@ -55,14 +55,9 @@ def input_dtypes(node: Node) -> list[str]:
 
 def varying(view: GraphView) -> set[str]:
     """Names of the values that depend on an input of the graph, or on a draw."""
-    constant: set[str] = set()
-    names: set[str] = {v.name for v in view.inputs}
-    for node in view.nodes:
-        shape_only = node.op.rpartition(".")[0].endswith(("ones_like", "zeros_like", "full_like"))
-        read = all(v is None or v.is_constant or v.name in constant for v in node.inputs)
-        fixed = shape_only or (read and not _draws(node))
-        (constant if fixed else names).update(v.name for v in node.outputs)
-    return names
+    from graphaudit.graphs.masks import varying as names
+
+    return names(view)
 
 
 def depends_on_input(names: set[str], node: Node) -> bool:
@@ -94,7 +89,3 @@ def constants(view: GraphView) -> Iterator[tuple[Node, float]]:
             number = node.attributes.get(name)
             if isinstance(number, int | float) and not isinstance(number, bool):
                 yield node, float(number)
-
-
-def _draws(node: Node) -> bool:
-    return any(part in node.op for part in ("rand", "bernoulli", "multinomial", "normal", "exponential", "uniform"))

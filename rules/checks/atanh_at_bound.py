@@ -64,7 +64,8 @@ class AtanhAtBound(Check):
             if room > SPACING_BELOW_ONE.get(dtype, 2.0**-24) / 2:
                 continue
             if room > 0:
-                message = f"the bound {1 - room:.10g} is 1 in {in_target(subject, dtype)}, and atanh(1) is infinite"
+                message = f"the bound {1 - room:.10g} is 1 in {in_target(subject, dtype)}"
             else:
-                message = "the argument can be 1, and atanh(1) is infinite"
+                message = "the argument can be 1"
+            message += ", and atanh(1) is infinite; rewritten, it is that of the largest number below 1"
             yield self.finding(message, place=node.place, node=node.name)

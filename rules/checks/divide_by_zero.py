@@ -56,10 +56,12 @@ class DivideByZero(Check):
         from graphaudit.graphs.exponentials import find_softmax
         from graphaudit.graphs.ranges import Ranges
         from graphaudit.graphs.walk import base_op, operands, producer
+        from graphaudit.graphs.zero_divisions import find_zero_divisions
         from graphaudit.rules.checks._patterns import FLOATS, depends_on_input, result_dtype, varying
 
         ranges, names = Ranges(view), varying(view)
         softmax = {m.node.name for m in find_softmax(view)}
+        repaired = {n.name for found in find_zero_divisions(view, ranges) for n in (found.node, found.inverse) if n}
         for node in view.select("aten.div", "aten.reciprocal", "aten.rsqrt", "aten.pow"):
             if node.name in softmax or result_dtype(node) not in FLOATS or not depends_on_input(names, node):
                 continue
@@ -77,6 +79,8 @@ class DivideByZero(Check):
             what = base_op(source).rpartition(".")[2] or "the denominator"
             if low == 0.0 or high == 0.0:
                 message, severity = f"the denominator ({what}) can be 0", Severity.WARNING
+                if node.name in repaired:
+                    message += ", only where the numerator is; rewritten, 0 / 0 is 0, as in torch's normalize()"
             else:
                 message, severity = "nothing keeps the denominator away from 0", Severity.NOTE
             yield self.finding(message, place=node.place, node=node.name, severity=severity)

@@ -39,16 +39,9 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._patterns import varying
-
-if TYPE_CHECKING:
-    from graphaudit.graphs.view import GraphView, Value
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
-
-
-_LINEAR_STEPS = ("aten.add", "aten.mul", "aten.div", "aten.sub")
 
 
 class SoftmaxAllMasked(Check):
@@ -62,33 +55,15 @@ class SoftmaxAllMasked(Check):
         view = subject.fx
         if view is None:
             return
+        from graphaudit.graphs.masks import is_masked, varying
+
         names = varying(view)
         for node in view.select("aten.softmax", "aten._softmax", "aten.log_softmax", "aten._log_softmax"):
-            if _masked(view, node.inputs[0], names, depth=4):
-                message = "a row that is masked entirely with -inf becomes NaN"
+            if is_masked(view, node.inputs[0], names):
+                message = "a row that is masked entirely with -inf becomes NaN; rewritten, it is 0 throughout"
                 yield self.finding(message, place=node.place, node=node.name)
         for node in view.select("aten.scaled_dot_product_attention"):
             mask = node.inputs[3] if len(node.inputs) > 3 else None
             if mask is not None and mask.name in names and mask.dtype == "bool":
                 message = "a row that is masked entirely is 0 in PyTorch and NaN in other runtimes"
                 yield self.finding(message, place=node.place, node=node.name)
-
-
-def _masked(view: GraphView, value: Value | None, names: set[str], depth: int) -> bool:
-    """Whether -infinity gets into `value` under a mask that varies."""
-    from graphaudit.graphs.walk import RESHAPES, base_op, is_copy, number, origin
-
-    value = origin(view, value, lambda n: is_copy(n) or base_op(n) in RESHAPES | {"aten.expand"})
-    node = view.producer(value)
-    if node is None or depth == 0:
-        return False
-    op = base_op(node)
-    if op in ("aten.masked_fill", "aten.where"):
-        mask = node.inputs[1 if op == "aten.masked_fill" else 0]
-        fills: list[Value | float | None] = [node.attributes.get(k) for k in ("value", "self", "other")]
-        fills += [v for v in node.inputs if v is not None and v is not mask]
-        if mask is not None and mask.name in names and any(number(view, f) == float("-inf") for f in fills):
-            return True
-    if op in _LINEAR_STEPS or op == "aten.where":
-        return any(_masked(view, v, names, depth - 1) for v in node.inputs if v is not None)
-    return False

@@ -96,5 +96,22 @@ def assert_equivalent_where_finite(module: nn.Module, program: Program, *args: t
         assert torch.equal(ours[unsettled].isnan(), truth[unsettled].isnan())
 
 
+def assert_repaired(module: nn.Module, program: Program, *args: torch.Tensor, value: float | None = None) -> int:
+    """The very numbers of eager where eager is finite; finite, and `value` if given, where eager is NaN or infinite.
+
+    Returns how many elements were repaired.
+    """
+    with torch.no_grad():
+        eager = _tuple(module.eval()(*args))
+    repaired = 0
+    for got, want in zip(program.runner()(list(args)), eager, strict=True):
+        assert got.dtype == want.dtype and got.shape == want.shape
+        finite = want.isfinite()
+        assert torch.equal(got[finite], want[finite])
+        assert got[~finite].isfinite().all() and (value is None or (got[~finite] == value).all())
+        repaired += int((~finite).sum())
+    return repaired
+
+
 def _tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
