@@ -32,6 +32,7 @@ from graphaudit.graphs.program import Program
 from graphaudit.interface import GuardSlot
 from graphaudit.paths import walk
 from graphaudit.policy import Policy
+from graphaudit.policy.gradients import with_gradients
 from graphaudit.policy.isolation import Fingerprint
 from graphaudit.policy.stateful import StateRefused
 from graphaudit.registry import checks
@@ -65,7 +66,7 @@ class Journey:
     """One policy on its way: observed and captured once, for whichever targets follow."""
 
     def __init__(self, policy: Policy, say: Progress, control_flow: ControlFlow = ControlFlow.AUTO) -> None:
-        self.policy = policy = with_tensors_for_numbers(with_zeros_for_none(policy))
+        self.policy = policy = with_gradients(with_tensors_for_numbers(with_zeros_for_none(policy)))
         self.say = say
         self.fingerprint = Fingerprint(policy.module)
         self._control_flow = control_flow

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +18,7 @@ from graphaudit.capture.context import decisions_on_sizes, tracing
 from graphaudit.capture.control_flow import FASTER_AS_LOOP, Bounds, Guard, Refused, Regions, Session, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
+from graphaudit.capture.gradients import TakesGradients, gradients_refused, traced_gradients
 from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
 from graphaudit.capture.state import StateTracer
@@ -30,6 +31,8 @@ from graphaudit.policy.seeds import moved_since
 from graphaudit.policy.stepping import PREFIX, Stepped
 
 _LOG = logging.getLogger(__name__)
+
+_Traced = Callable[[nn.Module], AbstractContextManager[None]]  # what has to hold of a module's forward while it lasts
 
 
 @dataclass(frozen=True)
@@ -125,20 +128,35 @@ def _holds_python_values(exported: ExportedProgram) -> bool:
 
 
 def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> tuple[ExportedProgram, Session]:
+    try:
+        with gradients_refused():
+            return _export_by(policy, call, seed, front_end, _as_it_is)
+    except TakesGradients:
+        return _export_by(policy, call, seed, front_end, traced_gradients)
+
+
+def _export_by(
+    policy: Policy, call: Call, seed: int, front_end: _FrontEnd, traced: _Traced
+) -> tuple[ExportedProgram, Session]:
     if front_end.predicated:
         form = front_end.control_flow
         bound = FASTER_AS_LOOP if form is ControlFlow.AUTO else None
-        return _export_predicated(policy, call, seed, Regions(bound=bound, everywhere=form is ControlFlow.NATIVE), form)
+        regions = Regions(bound=bound, everywhere=form is ControlFlow.NATIVE)
+        return _export_predicated(policy, call, seed, regions, form, traced)
     with tracing(seed), policy.working.fresh() as module:
         session = Session(module)
-        with _state_traced(module, None):
+        with _state_traced(module, None), traced(module):
             exported = _torch_export(module, call, strict=front_end.strict)
         session.drew = moved_since(seed)
         return exported, session
 
 
+def _as_it_is(_: nn.Module) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 def _export_predicated(
-    policy: Policy, call: Call, seed: int, regions: Regions, form: ControlFlow
+    policy: Policy, call: Call, seed: int, regions: Regions, form: ControlFlow, traced: _Traced
 ) -> tuple[ExportedProgram, Session]:
     """With masks; a loop that turns out to have no bound stays a loop, unless only masks are wanted. Loops that stay
     loops for speed alone become masks where some variable of theirs cannot be carried."""
@@ -148,6 +166,7 @@ def _export_predicated(
             policy.working.fresh() as module,
             predicated(module, Bounds.parse(policy.loop_bounds), regions) as session,
             _state_traced(module, session),
+            traced(module),
         ):
             return _torch_export(module, call, strict=False), session
     except Refused as refused:
@@ -158,7 +177,7 @@ def _export_predicated(
             regions = replace(regions, bound=None)
         else:
             raise
-    return _export_predicated(policy, call, seed, regions, form)
+    return _export_predicated(policy, call, seed, regions, form, traced)
 
 
 def _state_traced(module: nn.Module, session: Session | None) -> AbstractContextManager[None]:

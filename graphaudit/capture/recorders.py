@@ -335,6 +335,7 @@ def _watched_functions() -> dict[Any, EventKind]:
         (torch.Tensor.__iter__, EventKind.ITERATE),
         (torch.autograd.grad, EventKind.GRADIENT),
         (torch.autograd.backward, EventKind.GRADIENT),
+        (torch._functorch.eager_transforms.jvp, EventKind.GRADIENT),
         (torch.cond, EventKind.CONTROL_FLOW_OP),
         (while_loop, EventKind.CONTROL_FLOW_OP),
         (rnn.pack_padded_sequence, EventKind.PACKED),

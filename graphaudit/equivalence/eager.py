@@ -38,7 +38,7 @@ class Eager:
         *,
         strict: bool = False,
     ) -> list[torch.Tensor]:
-        """Run forward without gradients, its draws fixed by `seed`.
+        """Run forward, its draws fixed by `seed`.
 
         With `strict`, calls outside of an operator's documented domain that PyTorch lets pass raise ValueError.
 
@@ -57,7 +57,7 @@ class Eager:
             self.draws |= before != after
             self.draws_elsewhere |= before[1:] != after[1:]
             # Cloned, because a result may be a view of a buffer that is about to be put back.
-            return [t.clone() for t in self._interface.flatten_result(result)]
+            return [t.detach().clone() for t in self._interface.flatten_result(result)]
 
 
 @contextmanager

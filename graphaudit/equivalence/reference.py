@@ -217,7 +217,7 @@ class Reference:
         if module is None:
             self.double_reason = "the module cannot be copied"
             return None
-        double = Eager(Working(module, is_copy=True), self._interface, wide=True)
+        double = Eager(Working(module, is_copy=True, gradients=self.policy.gradients), self._interface, wide=True)
         try:
             answers = double(self.samples[0].args, self.samples[0].kwargs, seed=0)
         except Exception as error:  # the user's forward

@@ -20,7 +20,7 @@ class Walker:
     """The policy, run as the equivalence check runs it, and recorded."""
 
     def __init__(self, policy: Policy) -> None:
-        working = private_copy(policy.module)
+        working = private_copy(policy.module, policy.gradients)
         self.walks = working.is_copy  # the user's own module is not touched
         self.recorder = Recorder()
         self._eager = Eager(working, example_interface(policy))

@@ -22,6 +22,7 @@ from graphaudit.errors import PolicyError
 from graphaudit.policy.usercode import is_users
 
 _CONTAINERS = (list, dict, set, deque)
+_FOR_WANT_OF_GRADIENTS = "does not require grad and does not have a grad_fn"  # torch.autograd under no_grad
 
 
 class Snapshot:
@@ -84,25 +85,37 @@ class Snapshot:
 class Working:
     """A module to run as often as needed, each time from the same initial state."""
 
-    def __init__(self, module: nn.Module, *, is_copy: bool) -> None:
+    def __init__(self, module: nn.Module, *, is_copy: bool, gradients: bool = False) -> None:
         self.module = module
         self.is_copy = is_copy
+        self.gradients = gradients  # whether forward takes some, and leaves it to the caller to have them on
         self._snapshot = Snapshot(module)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run forward on clones of the arguments, without gradients, from the initial state."""
-        with self.fresh():
-            return self.module(*clone_tensors(args), **clone_tensors(kwargs))
+        """Run forward on clones of the arguments, from the initial state; without gradients, unless forward raises for
+        want of them."""
+        try:
+            return self._run(args, kwargs)
+        except RuntimeError as error:
+            if self.gradients or _FOR_WANT_OF_GRADIENTS not in str(error):
+                raise
+        self.gradients = True
+        return self._run(args, kwargs)
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        with self.fresh() as module:
+            return module(*clone_tensors(args), **clone_tensors(kwargs))
 
     @contextmanager
     def fresh(self) -> Iterator[nn.Module]:
-        """The module in its initial state and in eval mode; afterwards it is put back."""
+        """The module in its initial state and in eval mode; afterwards it is put back. Gradients are on if it needs
+        them."""
         flags = [(m, m.training) for m in self.module.modules()]
         self._snapshot.restore()
         for m, _ in flags:
             m.training = False
         try:
-            with torch.no_grad():
+            with torch.set_grad_enabled(self.gradients):
                 yield self.module
         finally:
             self._snapshot.restore()
@@ -115,14 +128,14 @@ class Working:
             return [module(*clone_tensors(args)) for args in calls]
 
 
-def private_copy(module: nn.Module) -> Working:
+def private_copy(module: nn.Module, gradients: bool = False) -> Working:
     """A `Working` over a deep copy of `module`, or over `module` itself where it cannot be copied."""
     try:
         with _CopyNonLeaves(), torch.no_grad():
             copied = copy.deepcopy(module)
     except Exception:  # a lock, a file, a generator among the attributes: any exception the object likes
-        return Working(module, is_copy=False)
-    return Working(copied, is_copy=True)
+        return Working(module, is_copy=False, gradients=gradients)
+    return Working(copied, is_copy=True, gradients=gradients)
 
 
 def double_copy(module: nn.Module) -> nn.Module | None:

@@ -30,6 +30,7 @@ class Policy:
     numbers         paths of 0-d tensors that stand for Python numbers of the user's own calls
     cut             names of results that the module gave before and that are not deployed
     optional        paths of tensors, zeros where the user's own calls have None
+    gradients       whether forward takes gradients that the caller must have switched on
     loop_bounds     how often loops on tensors may run: `N`, or `file.py:LINE=N` for the loop there
     """
 
@@ -46,11 +47,12 @@ class Policy:
     cut: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    gradients: bool = False
 
     @cached_property
     def working(self) -> Working:
         """A private copy of the module in eval mode, that forgets what a call changed."""
-        return private_copy(self.module)
+        return private_copy(self.module, self.gradients)
 
     @cached_property
     def interface(self) -> Interface:

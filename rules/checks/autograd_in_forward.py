@@ -2,15 +2,17 @@
 
 ## What it does
 
-Reports calls of `torch.autograd.grad` and `backward` while `forward` runs, as energy-based policies, guided diffusion
-and differentiable MPC make them.
+Reports calls of `torch.autograd.grad`, `backward` and the transforms of `torch.func` while `forward` runs, as
+energy-based policies, guided diffusion, safety filters and differentiable MPC make them.
 
 ## Why it matters
 
-A deployment graph has no autograd. The backward pass must become ordinary operators in the captured graph. Capture can
-do that where every operator between the value and its gradient is traceable; the exported graph is then larger (each
-inner step holds a forward and a backward pass) and its second derivatives are not available any more. A policy that
-runs under `torch.no_grad()` and does not re-enable gradients raises instead.
+A deployment graph has no autograd, and torch.export refuses it. Capture traces the backward pass into the graph as
+ordinary operators: forward runs below autograd first, gradients of gradients and of weights included, and the finding
+is a note. The graph is larger, because each inner step holds a forward and a backward pass. The finding is an error
+where that cannot be done: an operator without a formula, forward-mode derivatives at a batch size that varies, or a
+size that torch.func makes a constant, as it does with slices of rows under `vmap`. A policy that leaves it to its
+caller to have gradients on runs with them on here, and must do so wherever else it runs in PyTorch.
 
 ## Example
 
