@@ -7,11 +7,12 @@ The stock model is what `torch.onnx.export(dynamo=True)` makes. In each round ev
 in a shuffled order, after one call that is not timed; a ratio is the median of the rounds' ratios, of process CPU time,
 which other work on the machine disturbs least (wall time is in the JSON beside it). A second session of our own model
 takes part as a control: how far its ratio strays from 1 is the noise. Noise and state of our model are drawn before the
-clock starts, since they are inputs; `call` is the whole of `graphaudit.load(DIR)(…)`, drawing and checks included.
+clock starts, since they are inputs; `call` is the whole of `graphaudit.load(DIR)(…)` with NumPy arrays,
+drawing and checks included, and `call_torch` the same with torch tensors.
 
 Peak memory is that of a fresh process that loads the variant and runs it 20 times: eager with torch and the libraries
 that it needs, a model with ONNX Runtime alone. It is VmHWM of /proc/self/status, because getrusage's figure would take
-over what the parent process had.
+over what the parent process had. It is measured at the largest batch size only.
 
 Adds a line of JSON to ROWS.jsonl for each policy and batch size. `--models` keeps the models between runs.
 """
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,18 +83,37 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(zoo_models.NAMES))
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--skip", choices=("times", "memory"))
+    parser.add_argument("--make", action="store_true", help="make the models and measure nothing")
     options = parser.parse_args()
-    names = options.only.split(",")
-    if len(names) > 1:  # a process for each: some libraries switch off the validation of distributions for all others
-        for name in names:
-            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--only", name], check=True)
-        return 0
-    sys.path.insert(0, str(zoo_models.ZOO))
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as scratch, options.rows.open("a") as stream:
+    with tempfile.TemporaryDirectory() as scratch:
+        options.models = options.models or Path(scratch)
+        names = options.only.split(",")
+        if len(names) > 1:
+            return _each(names, options)
+        sys.path.insert(0, str(zoo_models.ZOO))
+        torch.set_num_threads(1)
         for batch in BATCHES:
-            row = _row(names[0], batch, (options.models or Path(scratch)) / names[0], options)
-            print(json.dumps(row), file=stream, flush=True)
+            row = _row(names[0], batch, options.models / names[0], options)
+            if not options.make:
+                with options.rows.open("a") as stream:
+                    print(json.dumps(row), file=stream, flush=True)
+    return 0
+
+
+def _each(names: list[str], options: argparse.Namespace) -> int:
+    """A process for each policy, because some libraries switch off the validation of distributions for all others.
+
+    The models are made first, on every core; then one policy after the other is measured.
+    """
+
+    def run(name: str, *more: str) -> None:
+        own = [sys.executable, __file__, *sys.argv[1:], "--only", name, "--models", str(options.models), *more]
+        subprocess.run(own, check=True)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda name: run(name, "--make"), names))
+    for name in names if not options.make else ():
+        run(name)
     return 0
 
 
@@ -107,12 +128,15 @@ def _row(name: str, batch: int, folder: Path, options: argparse.Namespace) -> Ro
     folder.mkdir(parents=True, exist_ok=True)
     bundle, stock = folder / "bundle", folder / "stock.onnx"
     for made, make in ((bundle, subject.rewrite), (stock, subject.export_stock)):
+        failure = folder / f"{made.stem}_failed"
         try:
-            if not made.exists():
+            if not made.exists() and not failure.exists():
                 make(made)
         except Exception as error:  # torch.onnx raises errors of every kind; the table says which
-            row[f"{made.stem}_failed"] = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
-    if "bundle_failed" in row:
+            failure.write_text(f"{type(error).__name__}: {' '.join(str(error).split())[:150]}")
+        if failure.exists():
+            row[failure.name] = failure.read_text()
+    if "bundle_failed" in row or options.make:
         return row
     return row | _measure(subject, bundle, stock, options)
 
@@ -143,7 +167,7 @@ def _measure(subject: zoo_models.Subject, bundle: Path, stock: Path, options: ar
     if options.skip != "times":
         with torch.no_grad():
             row |= _times(variants, options.rounds)
-    if options.skip != "memory":
+    if options.skip != "memory" and subject.batch == max(BATCHES):
         row["memory"] = _memory(subject, args, model, feeds, stock, given if stock.exists() else {})
     return row
 
