@@ -13,7 +13,6 @@ policy) 64 µs instead of 609; PyTorch takes 232.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from graphaudit.equivalence.verdict import Claim

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ Array = NDArray[Any]
 
 _BLOCK = 16
 _WIDE_RANGE = 2**28
+_AHEAD = 4096  # normal numbers that are made together
 
 
 class Generator:
@@ -39,16 +41,18 @@ class Generator:
     def __init__(self, seed: int = 0) -> None:
         self._words = np.random.MT19937()
         self._next_normal: float | None = None
+        self._ahead = _Ahead()
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
         """Start over; of the seed PyTorch uses the low 32 bits."""
         state: Any = np.random.RandomState(seed % 2**32).get_state(legacy=False)
         self._words.state = {"bit_generator": "MT19937", "state": state["state"]}
-        self._next_normal = None
+        self._next_normal, self._ahead = None, _Ahead()
 
     def get_state(self) -> dict[str, Any]:
         """Where the stream stands, as values that JSON holds."""
+        self._settle()
         inner: Mapping[str, Any] = self._words.state["state"]
         return {"key": [int(k) for k in inner["key"]], "position": int(inner["pos"]), "next_normal": self._next_normal}
 
@@ -56,7 +60,7 @@ class Generator:
         """Go on from what `get_state` returned."""
         key = np.asarray(state["key"], dtype=np.uint32)
         self._words.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": int(state["position"])}}
-        self._next_normal = state["next_normal"]
+        self._next_normal, self._ahead = state["next_normal"], _Ahead()
 
     def draw(self, distribution: str, shape: Sequence[int], dtype: str, parameters: Mapping[str, float]) -> Array:
         """The numbers of one noise input; see `Noise` for the distributions and their parameters."""
@@ -103,8 +107,9 @@ class Generator:
         count = math.prod(shape)
         wide = "float64" if dtype == "float64" else "float32"
         if count < _BLOCK or serial:
-            drawn = np.array([self._one_normal() for _ in range(count)], dtype=np.float64)
-            return drawn.astype(wide).astype(dtype).reshape(shape)
+            return np.array(self._serial(count), dtype=np.float64).astype(wide).astype(dtype).reshape(shape)
+        if dtype == "float32" and count % _BLOCK == 0:
+            return self._blocks(count).reshape(shape)
         draw = self._doubles if dtype == "float64" else self._singles
         whole = count - count % _BLOCK
         # Halves are drawn block by block; the others all at once, and what is no whole block is drawn again.
@@ -114,17 +119,43 @@ class Generator:
             flat[-_BLOCK:] = box_muller(draw(_BLOCK))
         return flat.astype(dtype).reshape(shape)
 
-    def _one_normal(self) -> float:
-        if self._next_normal is not None:
-            kept, self._next_normal = self._next_normal, None
-            return kept
-        turn, spread = self._doubles(2).tolist()
-        radius, angle = math.sqrt(-2.0 * math.log1p(-spread)), 2.0 * math.pi * turn
-        self._next_normal = radius * math.sin(angle)
-        return radius * math.cos(angle)
+    def _serial(self, count: int) -> list[float]:
+        drawn = [] if self._next_normal is None or not count else [self._next_normal]
+        pairs = (count - len(drawn) + 1) // 2
+        numbers = iter(self._doubles(2 * pairs).tolist() if pairs else ())
+        for turn, spread in zip(numbers, numbers):
+            radius, angle = math.sqrt(-2.0 * math.log1p(-spread)), 2.0 * math.pi * turn
+            drawn += radius * math.cos(angle), radius * math.sin(angle)
+        if count:
+            self._next_normal = drawn.pop() if len(drawn) > count else None
+        return drawn
+
+    def _blocks(self, count: int) -> Array:
+        """Whole blocks in float32. From the second draw of a size on, those of the next few draws are made together:
+        NumPy's time for few numbers is that of its calls."""
+        ahead = self._ahead
+        if ahead.count != count:
+            numbers = box_muller(self._singles(count))
+            self._ahead = _Ahead(count)
+            return numbers
+        if ahead.used == len(ahead.numbers):
+            start = self._words.state
+            draws = max(1, _AHEAD // count)
+            words = self._words.random_raw(draws * count)
+            self._ahead = ahead = _Ahead(count, box_muller(_to_singles(words)).reshape(draws, count), start)
+        ahead.used += 1
+        return ahead.numbers[ahead.used - 1].copy()
+
+    def _settle(self) -> None:
+        """Put the words back that were taken for draws that did not come."""
+        ahead, self._ahead = self._ahead, _Ahead()
+        if ahead.used < len(ahead.numbers):
+            self._words.state = ahead.start
+            self._words.random_raw(ahead.used * ahead.count, output=False)
 
     def _take(self, count: int) -> Array:
         """Words of 32 bits, each in a uint64."""
+        self._settle()
         return self._words.random_raw(count)
 
     def _long_words(self, count: int) -> Array:
@@ -132,7 +163,24 @@ class Generator:
         return (words[0::2] << np.uint64(32)) | words[1::2]
 
     def _singles(self, count: int) -> Array:
-        return ((self._take(count) & np.uint64(2**24 - 1)) * 2.0**-24).astype(np.float32)
+        return _to_singles(self._take(count))
 
     def _doubles(self, count: int) -> Array:
         return (self._long_words(count) & np.uint64(2**53 - 1)) * 2.0**-53
+
+
+def _to_singles(words: Array) -> Array:
+    return ((words & np.uint64(2**24 - 1)) * 2.0**-24).astype(np.float32)
+
+
+@dataclass
+class _Ahead:
+    """Normal numbers for draws of `count`, a row for each; the first `used` rows are given out.
+
+    `start` is where the words stood before the first of them.
+    """
+
+    count: int = 0
+    numbers: Sequence[Array] | Array = ()
+    start: Any = None
+    used: int = 0

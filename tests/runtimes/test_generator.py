@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 
@@ -123,3 +124,20 @@ def test_it_needs_no_torch():
         "import sys, graphaudit.runtimes.generator as g; g.Generator(1).normal([20]); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_what_is_drawn_ahead_is_put_back():
+    """Draws of one size are made several at once; draws of other kinds, and saved states, come in between."""
+    choose = random.Random(0)
+    for seed in range(12):
+        ours, position = Generator(seed), torch.manual_seed(seed)
+        for _ in range(40):
+            kind = choose.choice(["block"] * 6 + ["few", "uniform", "odd", "saved"])
+            if kind == "saved":
+                saved = ours.get_state()
+                ours = Generator(99) if choose.random() < 0.5 else ours
+                ours.set_state(saved)
+                continue
+            size = {"block": 64, "few": 5, "uniform": 7, "odd": 37}[kind]
+            draw = (ours.uniform, torch.rand) if kind == "uniform" else (ours.normal, torch.randn)
+            assert np.array_equal(draw[0]((size,)), draw[1](size, generator=position).numpy())
