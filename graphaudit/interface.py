@@ -74,6 +74,7 @@ class Interface:
     python_outputs: tuple[str, ...] = ()  # paths of results that are Python numbers
     state: tuple[State, ...] = ()  # the last of `inputs` and of `outputs`
     guards: tuple[GuardSlot, ...] = ()  # further outputs of a graph, 0-d bool: true where it is not the policy
+    drawn: tuple[Slot, ...] = ()  # the last outputs of a graph, 0-d bool: whether the draws of a branch are made
 
     def with_state(self, paths: Sequence[tuple[str, torch.Tensor, tuple[int | str, ...]]], keyword: str) -> Interface:
         """The interface of a policy that takes its state, a tuple, as `keyword` and returns (result, state).

@@ -143,7 +143,6 @@ class Journey:
             found = walked.found if self.stepped is None else with_states(self.stepped, walked.found, steps=1)
             done.reference.extend(found)
             done.paths = walked.coverage
-        done.reference.replays = not self.captured(rulebook.target).shifted
         done.run(program)
         return done
 
@@ -198,7 +197,7 @@ class Rewriting:
 
     def run(self, program: Program) -> None:
         """The whole road from the captured program; what goes wrong on it is among `findings`."""
-        captured = self._row("capture", "fx", lambda: self._check_program("capture", program, Claim.EQUIVALENT))
+        captured = self._captured(program)
         lost: Refusal | None = None
         if captured:
             passed = self._passes(Level.FX, program, self._check_program)
@@ -210,6 +209,15 @@ class Rewriting:
         if captured and self._journey.captured(self._target).predicated:
             mark_captured(self.findings, _MASKED)
         explain_left(self.findings, self.rows)
+
+    def _captured(self, program: Program) -> bool:
+        """Whether the graph is the policy: draw by draw, or else, where both make draws, in distribution."""
+        assert self.reference is not None
+        verdict = self._check_program("capture", program, Claim.EQUIVALENT)
+        if not verdict.holds and program.interface.drawn:
+            self.reference.replays = False
+            verdict = self._check_program("capture", program, Claim.EQUIVALENT)
+        return self._row("capture", "fx", lambda: verdict)
 
     def _repaired(self) -> list[Finding]:
         """What a translation of the policy as captured would have met, had the passes not repaired it before."""
@@ -232,7 +240,10 @@ class Rewriting:
         certificate = None
         if self.reference and fit:
             guards = self._model.guards if self._model is not None else ()
-            conditions = [*(g.condition for g in guards), *self._journey.captured(self._target).conditions]
+            captured = self._journey.captured(self._target)
+            conditions = [*(g.condition for g in guards), *captured.conditions]
+            if not self.reference.replays:
+                conditions += [f"a seed does not replay the draws at {p}, made on one path" for p in captured.one_sided]
             certificate = certify(self._journey.policy, name, self.reference, verdicts, conditions, self.paths)
         return Report(
             graphaudit_version=__version__,

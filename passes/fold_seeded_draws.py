@@ -3,8 +3,8 @@
     randn(s, generator=g)   g = torch.Generator().manual_seed(7) in forward   →  those numbers
 
 - The sizes are known; the generator draws in the order of the graph, from the state that capture found it in.
-- Whether eager draws the same numbers in every call is what the check decides. A generator that lives on the module
-  moves on from call to call: that is an error of its own (`generator-object`), which this pass does not fix.
+- Whether eager draws the same numbers in every call is what the check decides. Left alone: a generator that lives on
+  the module and moves on from call to call (`hoist_noise` takes those).
 - Where one draw of a generator is left alone, so are those after it.
 """
 
@@ -32,18 +32,19 @@ class FoldSeededDraws(Pass[Program]):
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:
         """One walk in graph order, each generator beginning where it stood at capture."""
         result = PassResult(artifact)
-        generators = artifact.generators()
+        generators: dict[str, torch.Generator | None] = {}
         for node in list(artifact.graph.nodes):
             source = bound(node).get("generator") if draws(node) else None
-            if not isinstance(source, fx.Node):
+            behind = artifact.generator(source) if isinstance(source, fx.Node) else None
+            if not isinstance(source, fx.Node) or not isinstance(behind, torch.Generator):
                 continue
             site = Site(node.name, artifact.place(node))
-            generator = generators.get(source.name)
+            generator = generators.setdefault(source.name, behind.clone_state())
             if generator is None:
                 result.left.append(Site(site.node, site.place, "its generator has drawn what is not known here"))
                 continue
             if not _is_fixed(node, source):
-                generators.pop(source.name)
+                generators[source.name] = None
                 result.left.append(Site(site.node, site.place, "it depends on the arguments"))
                 continue
             replace_node(node, artifact.add_constant(_drawn(node, source, generator), "seeded_draw"))

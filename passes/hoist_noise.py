@@ -17,6 +17,7 @@ With u uniform in [0, 1), n standard normal, e exponential of rate 1, and k a wh
     randint(a, b, s), random(x, b)               →  a whole number in [a, b)
     randperm(n)                                  →  a permutation of n
     a draw of Python's or NumPy's generator      →  the same, drawn by that generator
+    a draw of a generator that the policy holds  →  the same, drawn by that generator from the state it was found in
 
 - These are what PyTorch's CPU kernels compute from their generator's words (aten/src/ATen/native/cpu/
   DistributionTemplates.h, aten/src/ATen/native/Distributions.cpp; tried with torch 2.13), so noise drawn in the order
@@ -28,8 +29,8 @@ With u uniform in [0, 1), n standard normal, e exponential of rate 1, and k a wh
   others in blocks of 16: `serial` noise says so where the size alone does not.
 - Half precision: uniform and exponential noise is float32, rounded; normal noise of float16 is float16.
 - Left alone: Gamma, Beta, Dirichlet and others that draw by rejection, so that how much they draw depends on what
-  they drew; draws in a branch or loop; a `torch.Generator` (`fold_seeded_draws` takes those); normal noise of
-  bfloat16, which NumPy has not.
+  they drew; draws in a branch or loop; a `torch.Generator` that forward makes or seeds itself
+  (`fold_seeded_draws` takes those); normal noise of bfloat16, which NumPy has not.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ import torch
 from torch import fx
 
 from graphaudit.equivalence.verdict import Claim
-from graphaudit.graphs.noise import Distribution, bound, draws
+from graphaudit.graphs.held import Held
+from graphaudit.graphs.noise import DRAWN, Distribution, bound, draws
 from graphaudit.graphs.program import Program
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
 from graphaudit.rewrite.edit import cast_call, insert_call, replace_node
@@ -62,7 +64,7 @@ class HoistNoise(Pass[Program]):
 
     name = "hoist_noise"
     level = Level.FX
-    fixes = ("random-op", "dropout-active", "python-random", "numpy-in-forward")
+    fixes = ("random-op", "dropout-active", "python-random", "numpy-in-forward", "generator-object")
     runs_after = ("fold_seeded_draws",)
     claims = Claim.GIVEN_NOISE
 
@@ -144,7 +146,6 @@ class _Draw:
         distribution: Distribution,
         like: torch.Tensor | None = None,
         dtype: torch.dtype = torch.float32,
-        generator: Literal["torch", "python", "numpy-legacy"] = "torch",
         **parameters: int,
     ) -> fx.Node:
         """A noise input of the shape of `like` (the result's, if not given), drawn in the order of its memory.
@@ -155,7 +156,9 @@ class _Draw:
         order = _layout(like)
         shape = list(like.shape) if order is None else [like.shape[d] for d in order]
         try:
-            made = self._program.add_noise(shape or [1], dtype, distribution, parameters, generator)
+            made = self._program.add_noise(
+                shape or [1], dtype, distribution, parameters, self._generator(), self._condition()
+            )
         except ValueError as error:
             raise _LeftAlone(str(error)) from error
         if not shape:
@@ -164,12 +167,27 @@ class _Draw:
             return made
         return self.call(aten.permute.default, made, [order.index(d) for d in range(len(order))])
 
+    def _generator(self) -> Literal["torch", "python", "numpy-legacy"] | Held:
+        """Whose sequence it is."""
+        source = self.args.get("source", "torch")
+        given = self.args.get("generator")
+        if given is not None:
+            found = self._program.generator(given)
+            if isinstance(found, torch.Generator):
+                raise _LeftAlone("it draws from a torch.Generator that forward itself makes or seeds")
+            return found
+        held: Literal["torch", "python", "numpy-legacy"] | Held = self._program.held.get(source, source)
+        return held
+
+    def _condition(self) -> str | None:
+        """The output that says whether the policy makes this draw, which stands on one side of a branch."""
+        index = self.node.meta.get("custom", {}).get(DRAWN)
+        return None if index is None else self._program.interface.drawn[index].name
+
 
 def _hoist(program: Program, node: fx.Node) -> None:
     draw = _Draw(program, node)
     op = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
-    if draw.args.get("generator") is not None:
-        raise _LeftAlone("it draws from a torch.Generator, whose state is no part of the graph")
     if op in _REJECTION:
         raise _LeftAlone("it draws by rejection: how many numbers it takes depends on the numbers")
     if op not in _FORMS:
@@ -287,8 +305,12 @@ def _randint(draw: _Draw) -> fx.Node:
 
 
 def _foreign(draw: _Draw) -> fx.Node:
-    limits = {name: draw.number(name) for name in ("low", "high") if draw.args["distribution"] == "randint"}
-    return draw.noise(draw.args["distribution"], None, draw.result.dtype, draw.args["source"], **limits)
+    distribution = draw.args["distribution"]
+    names = {"randint": ("low", "high"), "subset": ("high",)}.get(distribution, ())
+    limits = {name: draw.number(name) for name in names}
+    if distribution == "permutation":
+        limits["n"] = draw.number("high")
+    return draw.noise(distribution, None, draw.result.dtype, **limits)
 
 
 def _randperm(draw: _Draw) -> fx.Node:

@@ -29,6 +29,7 @@ def tracing(seed: int) -> Iterator[None]:
         stack.enter_context(_unvalidated_distributions())
         stack.enter_context(_whole_stack_traces())
         stack.enter_context(whole_recurrent_layers())
+        stack.enter_context(_exponentials_of_generators())
         # Draws that nothing reads stay in the graph: those after them would be others without them.
         stack.enter_context(torch._inductor.config.patch(fallback_random=True))
         stack.enter_context(quiet())
@@ -76,6 +77,25 @@ def _unvalidated_distributions() -> Iterator[None]:
         yield
     finally:
         Distribution.__init__ = original  # type: ignore[method-assign]
+
+
+@contextmanager
+def _exponentials_of_generators() -> Iterator[None]:
+    """torch does not trace `exponential_` with a generator (its decomposition in torch/_refs refuses one, 2.13): from a
+    generator it is drawn as PyTorch's kernel does, -log1p(-u) / λ with u in double precision."""
+    original = torch.Tensor.exponential_
+
+    def drawn(x: torch.Tensor, lambd: float = 1.0, *, generator: torch.Generator | None = None) -> torch.Tensor:
+        if generator is None:
+            return original(x, lambd)
+        uniform = torch.rand(x.shape, dtype=torch.float64, generator=generator)
+        return x.copy_(-torch.log1p(-uniform) / lambd)
+
+    torch.Tensor.exponential_ = drawn  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        torch.Tensor.exponential_ = original  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
 from graphaudit.capture.context import decisions_on_sizes, tracing
-from graphaudit.capture.control_flow import FASTER_AS_LOOP, Bounds, Guard, Refused, Regions, Session, predicated
+from graphaudit.capture.control_flow import FASTER_AS_LOOP, UNDRAWN, Bounds, Refused, Regions, Session, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
 from graphaudit.capture.gradients import TakesGradients, gradients_refused, traced_gradients
@@ -25,7 +25,7 @@ from graphaudit.capture.state import StateTracer
 from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.findings import Place
 from graphaudit.graphs.program import Program
-from graphaudit.interface import GuardSlot
+from graphaudit.interface import GuardSlot, Slot
 from graphaudit.policy import Policy
 from graphaudit.policy.seeds import moved_since
 from graphaudit.policy.stepping import PREFIX, Stepped
@@ -64,8 +64,8 @@ class Capture:
     blockers: list[Blocker] = field(default_factory=list)
     frozen: list[Frozen] = field(default_factory=list)
     seconds: float = 0.0
-    shifted: list[Place] = field(default_factory=list)  # draws on one path only: the order of draws is not the policy's
-    conditions: list[str] = field(default_factory=list)  # what the graph leaves open of the order of draws
+    one_sided: list[Place] = field(default_factory=list)  # draws that the policy makes on one path only
+    conditions: list[str] = field(default_factory=list)  # what else the certificate has to say
     predicated: bool = False  # decisions on tensors, and on sizes that vary, are masks
     loops: list[LoopChoice] = field(default_factory=list)  # what became of the loops that tensors decide
 
@@ -95,17 +95,15 @@ def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: Control
         try:
             with decisions_on_sizes() as decisions:
                 exported, session = _export(policy, call, seed=0, front_end=front_end)
-                guards = session.guards
-            program = _program(policy, exported, guards)
+            program = _program(policy, exported, session)
         except (Exception, Refused) as error:  # torch.export raises what it likes, the user's own exceptions included
             blockers.append(blocker_of(error))
-            if blockers[-1].kind == "caught-error":
-                kept = None  # what it would go on with in a handler is not in that graph
+            if blockers[-1].kind in ("caught-error", UNDRAWN):
+                kept = None  # what it would go on with in a handler is not in that graph, or a number drawn at capture
             _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
             continue
-        conditions = [f"a seed does not replay the draws: those at {p} are made on one path" for p in session.shifted]
-        result = Capture(program, front_end.method, conditions=conditions, predicated=front_end.predicated)
-        result.shifted, result.loops = list(session.shifted), list(session.loops.values())
+        result = Capture(program, front_end.method, predicated=front_end.predicated)
+        result.one_sided, result.loops = list(session.one_sided), list(session.loops.values())
         if look_for_frozen:
             result.frozen = _frozen(policy, call, exported, front_end)
         undecided = decisions or (front_end.strict and call.sizes)  # torch._dynamo decides without asking Python
@@ -145,9 +143,10 @@ def _export_by(
         return _export_predicated(policy, call, seed, regions, form, traced)
     with tracing(seed), policy.working.fresh() as module:
         session = Session(module)
+        session.generators.seed(seed, torchs=False)
         with _state_traced(module, None), traced(module):
-            exported = _torch_export(module, call, strict=front_end.strict)
-        session.drew = moved_since(seed)
+            exported = _torch_export(session, call, strict=front_end.strict)
+        session.drew = moved_since(seed) or bool(session.generators.moved(torchs=False))
         return exported, session
 
 
@@ -168,7 +167,8 @@ def _export_predicated(
             _state_traced(module, session),
             traced(module),
         ):
-            return _torch_export(module, call, strict=False), session
+            session.generators.seed(seed, torchs=False)
+            return _torch_export(session, call, strict=False), session
     except Refused as refused:
         place = refused.place if refused.kind == "loop-bound-unknown" else None
         if form is not ControlFlow.MASKS and place is not None and regions.why(place, None) is None:
@@ -184,20 +184,32 @@ def _state_traced(module: nn.Module, session: Session | None) -> AbstractContext
     return module.traced(StateTracer(session)) if isinstance(module, Stepped) else nullcontext()
 
 
-def _torch_export(module: nn.Module, call: Call, *, strict: bool) -> ExportedProgram:
-    return torch.export.export(module, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict)
+def _torch_export(session: Session, call: Call, *, strict: bool) -> ExportedProgram:
+    exported = torch.export.export(
+        session.root, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict
+    )
+    # A generator that forward itself has seeded draws the same in every call: the graph keeps it as it stands now.
+    seeded = session.generators.moved(torchs=True)
+    for name, value in exported.constants.items():
+        if isinstance(value, torch.Generator) and session.generators.name_of(value) in seeded:
+            exported.constants[name] = value.clone_state()
+    return exported
 
 
-def _program(policy: Policy, exported: ExportedProgram, guards: Sequence[Guard] = ()) -> Program:
+def _program(policy: Policy, exported: ExportedProgram, session: Session | None = None) -> Program:
     """Functional, with in-place ops gone and composite ops kept (an empty decomposition table)."""
     with tracing(0), torch.no_grad():
         functional = exported.run_decompositions({})
     slots = tuple(
         GuardSlot(f"guard_{number}", "", "bool", (), guard.condition, guard.error, guard.place)
-        for number, guard in enumerate(guards)
+        for number, guard in enumerate(session.guards if session is not None else ())
     )
-    interface = replace(policy.interface, guards=slots)
+    masks = session.drawn if session is not None else {}
+    drawn = tuple(Slot(f"drawn_{number}", "", "bool", ()) for number in range(len(masks)))
+    interface = replace(policy.interface, guards=slots, drawn=drawn)
     program = with_tensor_outputs(Program(functional, interface, bounds=Bounds.parse(policy.loop_bounds)))
+    if session is not None:
+        program.hold_generators(session.generators.records.values(), session.generators.name_of)
     return program.hold_state(PREFIX) if isinstance(policy.module, Stepped) else program
 
 

@@ -75,15 +75,15 @@ def _no_collections() -> Iterator[None]:
 
 def _record(policy: Policy, args: Sequence[Any]) -> Recording:
     recording = Recording()
-    seed_generators(0)
-    drew = NumpyRandomWatch(recording, policy.working.module)
     with policy.working.fresh() as module:
         attributes = AttributeWatch(module)
         given = _seeded_arguments(policy, args)
+        numpy = NumpyRandomWatch(recording, module)
         with CallRecorder(recording):
             module(*given[0], **given[1])
         attributes.report(recording)
-    if drew.changed():
+        drew = numpy.changed()
+    if drew:
         with policy.working.fresh() as module:
             given = _seeded_arguments(policy, args)
             with NumpyRandomWatch(recording, module):

@@ -24,6 +24,7 @@ from graphaudit.capture.events import Event, EventKind
 from graphaudit.capture.source import Context, is_literal_call, locate, span_of
 from graphaudit.findings import Place
 from graphaudit.graphs.places import is_engine, is_library, place_of
+from graphaudit.policy.held import HeldGenerators
 
 _TORCH = str(next(iter(torch.__path__))) + "/"
 _MACHINERY = ("/overrides.py", "/_python_dispatch.py", "/_ops.py", "/_dynamo/eval_frame.py", "/_compile.py")
@@ -253,7 +254,7 @@ class CallRecorder:
 
 
 class NumpyRandomWatch:
-    """Draws from NumPy's generators: the global one, and those among the module's attributes.
+    """Draws from NumPy's generators: the global one, and those that the module holds.
 
     NumPy's methods raise no profiler events, so the state is compared at every line of the user's code.
     """
@@ -261,7 +262,7 @@ class NumpyRandomWatch:
     def __init__(self, recording: Recording, module: nn.Module) -> None:
         self._recording = recording
         self._bits = [np.random.mtrand._rand._bit_generator]
-        self._bits += [g for part in module.modules() for v in vars(part).values() if (g := _bit_generator(v))]
+        self._bits += [bits for source in HeldGenerators(module).sources.values() if (bits := _bit_generator(source))]
         self._seen = self._states()
         self._previous: Any = None
 

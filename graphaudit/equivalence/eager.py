@@ -13,20 +13,23 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from graphaudit.graphs.held import streams
 from graphaudit.interface import Interface
+from graphaudit.policy.held import HeldGenerators
 from graphaudit.policy.isolation import Working, clone_tensors
 
 
 class Eager:
     """A working copy of the module that returns flat outputs. With `wide` it computes in float64 throughout.
 
-    `draws` turns True once a call has advanced a global generator, `draws_elsewhere` if it was Python's or NumPy's.
+    `draws` turns True once a call has advanced a generator, `draws_elsewhere` if it was Python's or NumPy's global one.
     """
 
     def __init__(self, working: Working, interface: Interface, *, wide: bool = False) -> None:
         self._working = working
         self._interface = interface
         self._wide = wide
+        self._held = HeldGenerators(working.module)
         self.draws = self.draws_elsewhere = False
 
     def __call__(
@@ -38,7 +41,7 @@ class Eager:
         *,
         strict: bool = False,
     ) -> list[torch.Tensor]:
-        """Run forward, its draws fixed by `seed`.
+        """Run forward, its draws fixed by `seed`; at 0 a held generator begins at its own state.
 
         With `strict`, calls outside of an operator's documented domain that PyTorch lets pass raise ValueError.
 
@@ -50,11 +53,12 @@ class Eager:
         with seeded(seed), _in_float64() if self._wide else nullcontext(), self._working.fresh() as module:
             if prepare is not None and self._working.is_copy:
                 prepare(module)
+            self._held.seed(seed)
             before = _states()
             with _Documented() if strict else nullcontext():
                 result = module(*clone_tensors(args), **clone_tensors(kwargs))
             after = _states()
-            self.draws |= before != after
+            self.draws |= before != after or bool(self._held.moved())
             self.draws_elsewhere |= before[1:] != after[1:]
             # Cloned, because a result may be a view of a buffer that is about to be put back.
             return [t.detach().clone() for t in self._interface.flatten_result(result)]
@@ -98,11 +102,13 @@ def _states() -> tuple[bytes, object, object]:
 
 @contextmanager
 def torch_seeded(seed: int) -> Iterator[None]:
-    """PyTorch's CPU generator alone, for captured graphs, which draw from no other and run many times."""
+    """PyTorch's CPU generator and the streams of held ones, for captured graphs that draw from no other and run many
+    times."""
     state = torch.default_generator.get_state()
     try:
         torch.default_generator.manual_seed(seed)
-        yield
+        with streams(seed):
+            yield
     finally:
         torch.default_generator.set_state(state)
 

@@ -22,16 +22,17 @@ from graphaudit.equivalence.reference import Reference
 from graphaudit.equivalence.verdict import Certificate
 from graphaudit.errors import BundleError, OutputError
 from graphaudit.export import manifest as m
-from graphaudit.export.describe import describe_call, describe_inputs, describe_outputs
+from graphaudit.export.describe import describe_call, describe_generators, describe_inputs, describe_outputs
 from graphaudit.export.golden import archive, choose_golden, golden_arrays
 from graphaudit.export.load import installed_version
+from graphaudit.graphs import foreign
 from graphaudit.graphs.onnx_files import WEIGHTS_LIMIT, write_model
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.interface import Interface
 from graphaudit.policy import Policy
 from graphaudit.results import Report
 from graphaudit.rulebook.target import Target
-from graphaudit.runtimes.onnxruntime import runner
+from graphaudit.runtimes.onnxruntime import complete_runner
 
 _PACKAGES = ("python", "torch", "onnx", "onnxruntime", "onnxscript", "onnxsim", "numpy")
 _FILES = {m.MANIFEST, m.MODEL, f"{m.MODEL}.data", m.GOLDEN, m.CERTIFICATE, m.REPORT, m.STATE}
@@ -86,8 +87,8 @@ def write_bundle(
     """
     check_output(directory)
     place = _resolve(directory)
-    golden = choose_golden(reference, model)
-    run = runner(model)
+    run = complete_runner(model)
+    golden = choose_golden(reference, model, run)
     answers = [run([*sample.inputs, *sample.noise]) for sample in golden]
     if not reference.replays:  # eager's own outputs are those of other draws
         golden = [replace(s, outputs=given[: len(s.outputs)]) for s, given in zip(golden, answers)]
@@ -112,6 +113,7 @@ def write_bundle(
             versions={p: v for p in _PACKAGES if (v := installed_version(p)) is not None},
             seed=seed,
             replay=_replay(reference, model),
+            generators=describe_generators(model),
             inputs=describe_inputs(interface, model),
             outputs=describe_outputs(interface, model),
             call=describe_call(policy, interface),
@@ -121,10 +123,11 @@ def write_bundle(
 
 
 def _replay(reference: Reference, model: OnnxModel) -> Literal["exact", "distribution"] | None:
-    """What PyTorch's seed alone replays; draws of other generators follow the seeds of those."""
+    """What PyTorch's seed and the generators that the policy holds replay; draws of Python's and NumPy's global ones
+    follow the seeds of those."""
     if not model.noise:
         return None
-    exact = reference.replays and all(n.generator == "torch" for n in model.noise)
+    exact = reference.replays and all(n.generator not in foreign.GLOBAL for n in model.noise)
     return "exact" if exact else "distribution"
 
 

@@ -10,7 +10,20 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphaudit.errors import OutputError
-from graphaudit.export.manifest import Branch, Call, Fixed, Input, Leaf, Number, Output, Parameter, Tree
+from graphaudit.export.manifest import (
+    Branch,
+    Call,
+    Fixed,
+    HeldGenerator,
+    Input,
+    Leaf,
+    Number,
+    Output,
+    Parameter,
+    Tree,
+)
+from graphaudit.graphs.held import Held
+from graphaudit.graphs.noise import Noise
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.interface import Interface, dtype_name
 from graphaudit.policy import Policy
@@ -73,14 +86,27 @@ def describe_inputs(interface: Interface, model: OnnxModel) -> list[Input]:
             distribution=n.distribution,
             parameters=dict(n.parameters),
             draw=n.draw,
-            generator=None if n.generator == "torch" else n.generator,
+            generator=_generator(n),
+            when=n.when,
         )
         for n in model.noise
     ]
 
 
+def describe_generators(model: OnnxModel) -> list[HeldGenerator]:
+    """Those that the policy holds and the noise comes from, each once."""
+    held = dict.fromkeys(n.generator for n in model.noise if isinstance(n.generator, Held))
+    return [HeldGenerator(name=g.name, kind=g.kind, state=g.state) for g in held]
+
+
+def _generator(noise: Noise) -> str | None:
+    if isinstance(noise.generator, Held):
+        return noise.generator.name
+    return None if noise.generator == "torch" else noise.generator
+
+
 def describe_outputs(interface: Interface, model: OnnxModel) -> list[Output]:
-    """The results and the state, with the shapes that the model declares, and the guards."""
+    """The results and the state, with the shapes that the model declares, the guards, and which draws are made."""
     shapes = _shapes(model.proto.graph.output)
     feeds = {s.output.name: s.input.name for s in interface.state}
     results = [
@@ -92,8 +118,12 @@ def describe_outputs(interface: Interface, model: OnnxModel) -> list[Output]:
         Output(name=s.output.name, role="state", dtype=s.output.dtype, shape=shapes[s.output.name], feeds=s.input.name)
         for s in interface.state
     ]
-    return [*results, *kept] + [
-        Output(name=s.name, role="guard", dtype=s.dtype, shape=[], condition=s.condition) for s in model.guards
+    guards = [Output(name=s.name, role="guard", dtype=s.dtype, shape=[], condition=s.condition) for s in model.guards]
+    return [
+        *results,
+        *kept,
+        *guards,
+        *(Output(name=s.name, role="drawn", dtype=s.dtype, shape=[]) for s in model.drawn),
     ]
 
 

@@ -13,12 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from graphaudit.equivalence.eager import seeded
-from graphaudit.graphs.noise import draw_noise
+from graphaudit.graphs.noise import run_with_noise
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.interface import Interface
 
 if TYPE_CHECKING:
     from graphaudit.equivalence.reference import Reference
+    from graphaudit.runtimes import Runner
 
 Array = NDArray[Any]
 
@@ -40,17 +41,17 @@ class Golden:
     bounds: Sequence[torch.Tensor]
 
 
-def choose_golden(reference: Reference, model: OnnxModel, count: int = COUNT) -> list[Golden]:
+def choose_golden(reference: Reference, model: OnnxModel, run: Runner, count: int = COUNT) -> list[Golden]:
     """The example, and samples of each family in turn: the user's own inputs, and inputs drawn by the tool.
 
-    Of a policy with state, the steps of its first episode.
+    Of a policy with state, the steps of its first episode. `run` gives all outputs of the model.
     """
     chosen: list[Golden] = []
     elements = 0
     for number in sorted(_in_turn(reference)[:count]):
         inputs, outputs, bounds = reference.answers(number)
         with seeded(number):  # the seed under which the reference ran eager
-            noise = draw_noise(model.noise, inputs, model.arguments)
+            noise = _noise_of(model, inputs, run)
         golden = Golden(inputs, noise, outputs, bounds)
         if number in reference.beyond_bounds:
             continue
@@ -59,6 +60,13 @@ def choose_golden(reference: Reference, model: OnnxModel, count: int = COUNT) ->
             break
         chosen.append(golden)
     return chosen
+
+
+def _noise_of(model: OnnxModel, inputs: Sequence[torch.Tensor], run: Runner) -> list[torch.Tensor]:
+    def complete(noise: list[torch.Tensor]) -> list[torch.Tensor]:
+        return run([*inputs, *noise])
+
+    return run_with_noise(model.noise, inputs, model.arguments, model.drawn, complete)[0]
 
 
 def _in_turn(reference: Reference) -> list[int]:

@@ -35,7 +35,7 @@ class DeployedPolicy:
     """
 
     def __init__(self, directory: Path, manifest: Manifest, threads: int = 1) -> None:
-        self._noise = NoiseInputs(manifest.inputs, manifest.seed)
+        self._noise = NoiseInputs(manifest)
         self._carried = CarriedState(manifest.inputs, manifest.outputs, _first_state(directory, manifest))
         self.manifest = manifest
         self._call = Signature(manifest.call, manifest.inputs)
@@ -60,11 +60,15 @@ class DeployedPolicy:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The policy's forward."""
-        arrays, as_tensors = self._inputs(args, kwargs)
-        try:
-            results = self._buffered.run(arrays)
-        except RuntimeRefused as error:
-            raise _not_run(error) from error
+        given = kwargs.pop("noise", None) if self._takes_noise and kwargs else None
+        arrays, as_tensors = self._call.arrays(args, kwargs)
+        if not self._has_more:
+            results = self._run_buffered(arrays)
+        elif given is None:
+            results = self._noise.through(self._feeds(arrays), self._run_ordered)
+        else:
+            feeds = self._feeds(arrays)
+            results = self._run_ordered(feeds | self._noise.check(given, feeds))
         for index, guard in self._guards:
             if results[index].any():
                 raise GuardError(
@@ -77,26 +81,38 @@ class DeployedPolicy:
 
     def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
         """What a call with these arguments gives to `run`: all inputs by name, noise and state too; draws the noise."""
-        arrays, _ = self._inputs(args, kwargs)
-        return {i.name: array for i, array in zip(self.manifest.inputs, arrays)}
+        given: dict[str, Array] = {}
 
-    def _inputs(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Array], bool]:
-        """All inputs of the model in its order, and whether torch tensors were among the arguments."""
-        given = kwargs.pop("noise", None) if self._takes_noise and kwargs else None
-        arrays, as_tensors = self._call.arrays(args, kwargs)
-        if not self._has_more:
-            return arrays, as_tensors
+        def run(feeds: dict[str, Array]) -> Sequence[Array]:
+            given.update(feeds)
+            return self._run_ordered(feeds)
+
+        self._noise.through(self._feeds(self._call.arrays(args, kwargs)[0]), run)
+        return {i.name: given[i.name] for i in self.manifest.inputs}
+
+    def _feeds(self, arrays: Sequence[Array]) -> dict[str, Array]:
+        """Arguments and state by name."""
         feeds = {i.name: array for i, array in zip(self._arguments, arrays)}
-        feeds |= self._noise.draw(feeds) if given is None else self._noise.check(given, feeds)
-        feeds |= self._carried.feeds(feeds)
-        return [feeds[i.name] for i in self.manifest.inputs], as_tensors
+        return feeds | self._carried.feeds(feeds)
 
-    def seed(self, seed: int) -> None:
+    def _run_ordered(self, feeds: dict[str, Array]) -> Sequence[Array]:
+        return self._run_buffered([feeds[i.name] for i in self.manifest.inputs])
+
+    def _run_buffered(self, arrays: list[Array]) -> Sequence[Array]:
+        try:
+            return self._buffered.run(arrays)
+        except RuntimeRefused as error:
+            raise _not_run(error) from error
+
+    def seed(self, seed: int, generator: str | None = None) -> None:
         """Start the stream of draws over, as `torch.manual_seed(seed)` does for the PyTorch policy.
 
-        Draws of Python's or NumPy's generator start as `random.seed(seed)` and `numpy.random.seed(seed)` start them.
+        Draws of Python's or NumPy's generator start as `random.seed(seed)` and `numpy.random.seed(seed)` start them. A
+        generator that the policy holds goes back to where it stood when the policy was handed over, because no global
+        seed reaches it; `generator="self.rng"` starts that one alone, as its own library does with that seed. Raises
+        GuardError for another name.
         """
-        self._noise.seed(seed)
+        self._noise.seed(seed, generator)
 
     def reset(self, rows: Sequence[int] | None = None) -> None:
         """Start an episode: the state that the policy keeps between calls is what it was before the first call.

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import msgspec
 
 from graphaudit.errors import BundleError
-from graphaudit.graphs.foreign import Foreign
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -57,7 +56,10 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One input of the model. An argument has `path`; noise `distribution`, `parameters` and `draw`; state `initial`.
 
     `shape` holds sizes, or names for the dimensions that may vary. `draw` is the place in the order in which the
-    policy draws, `generator` whose draw it is if not PyTorch's. `initial` is a key of state.npz, whose array repeats
+    policy draws, `generator` whose draw it is if not PyTorch's: Python's or NumPy's global one (`python`,
+    `numpy-legacy`), or one of the manifest's `generators`. Noise of a branch has `when`, the name of an output that
+    says whether the policy makes that draw: where it is false, the generator goes back to before it, and the draws
+    after it come from there, which may need another run. `initial` is a key of state.npz, whose array repeats
     along dimensions that may vary; the `path` of state is its place in the module (`rnn.h`), `rows` the axis on which
     it has one entry for each row of the batch.
     """
@@ -67,16 +69,28 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dtype: str
     shape: list[Dimension]
     path: str | None = None
-    distribution: Literal["uniform", "normal", "exponential", "randint", "permutation"] | None = None
+    distribution: Literal["uniform", "normal", "exponential", "randint", "permutation", "subset"] | None = None
     parameters: dict[str, float] | None = None
     draw: int | None = None
-    generator: Foreign | None = None
+    generator: str | None = None
+    when: str | None = None
     initial: str | None = None
     rows: int | None = None
 
 
+class HeldGenerator(msgspec.Struct, frozen=True, kw_only=True):
+    """A generator that the policy holds (`self.rng`) and draws from: its kind, and its state when the policy was
+    audited. `torch` is a torch.Generator, `python` a random.Random, `numpy-legacy` a RandomState, `numpy` a Generator.
+    """
+
+    name: str
+    kind: Literal["torch", "python", "numpy-legacy", "numpy"]
+    state: Any
+
+
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One output of the model. A result has `path`; state has `feeds`, the name of the input it returns to.
+    """One output of the model. A result has `path`; state has `feeds`, the name of the input it returns to. `drawn`
+    says whether the policy makes the noise that names it.
 
     A guard has `condition`: what is the case where it is true.
 
@@ -84,7 +98,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     name: str
-    role: Literal["result", "state", "guard"]
+    role: Literal["result", "state", "guard", "drawn"]
     dtype: str
     shape: list[Dimension | None]
     path: str | None = None
@@ -160,7 +174,8 @@ class Call(msgspec.Struct, frozen=True):
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The document itself. `files` are the other files of the bundle; `replay` is for policies that sample:
-    what `torch.manual_seed` alone replays. Noise with a `generator` replays from that generator's own seed.
+    what `torch.manual_seed` alone replays, and the states of `generators`, which the policy holds. Noise of a global
+    generator of Python's or NumPy's replays from that generator's own seed.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -172,6 +187,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     seed: int
     replay: Literal["exact", "distribution"] | None = None
+    generators: list[HeldGenerator] = []
     inputs: list[Input]
     outputs: list[Output]
     call: Call

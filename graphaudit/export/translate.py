@@ -73,7 +73,9 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
         result = OnnxModel.from_proto(ir.to_proto(model))
     if result.opset != target.opset:
         raise ExportRefused(f"torch exports this policy at opset {result.opset}, not at {target.opset}")
-    result.arguments, result.noise, result.guards = program.interface.inputs, program.noise, program.interface.guards
+    interface = program.interface
+    result.arguments, result.guards, result.drawn = interface.inputs, interface.guards, interface.drawn
+    result.noise = program.noise
     _fill_places(result, program)
     strip_metadata(result)
     return result
@@ -158,7 +160,7 @@ def _decomposed(program: Program, missing: list[MissingTranslation]) -> Program 
     table = {op: how for op, how in known.items() if str(op) in names}
     if not table:
         return None
-    return Program(program.exported.run_decompositions(table), program.interface, program.noise, program.bounds)
+    return program.derived(program.exported.run_decompositions(table), program.interface)
 
 
 def _refusal(program: Program, target: Target, error: BaseException) -> ExportRefused:

@@ -24,4 +24,4 @@ def decompose(program: Program, chosen: Callable[[str], bool]) -> Program:
     if program.held_state:
         program = program.copy().lift_state()  # torch retraces by the arguments that it was exported with
     with quiet():
-        return Program(program.exported.run_decompositions(table), program.interface, program.noise)
+        return program.derived(program.exported.run_decompositions(table), program.interface)

@@ -22,7 +22,8 @@ class OnnxModel:
     """`proto` may be edited in place by a pass that was given a `copy`.
 
     ONNX clean-up tools drop node metadata but keep value names, so `places` maps value names to source lines. The last
-    inputs are those of `noise`; `arguments` are the slots of those before it. The last outputs are `guards`.
+    inputs are those of `noise`; `arguments` are the slots of those before it. The last outputs are `guards`, then
+    `drawn`.
     """
 
     proto: onnx.ModelProto
@@ -31,6 +32,7 @@ class OnnxModel:
     arguments: tuple[Slot, ...] = ()
     noise: tuple[Noise, ...] = ()
     guards: tuple[GuardSlot, ...] = ()
+    drawn: tuple[Slot, ...] = ()
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, name: str = "model") -> OnnxModel:

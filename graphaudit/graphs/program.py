@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
@@ -22,8 +22,11 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 
 from graphaudit.findings import Place
+from graphaudit.graphs.generators import generator_behind, name_generators, running
+from graphaudit.graphs.held import Held, in_use
 from graphaudit.graphs.loop_bounds import Bounds
-from graphaudit.graphs.noise import Distribution, Noise, draw_noise, draws
+from graphaudit.graphs.noise import Distribution, Noise, Run, draws, run_with_noise
+from graphaudit.graphs.one_sided import draws_on_one_side, one_sided_runner
 from graphaudit.graphs.places import place_in_trace
 from graphaudit.interface import GuardSlot, Interface, Slot, State, dtype_name
 
@@ -44,11 +47,13 @@ class Program:
         interface: Interface,
         noise: Sequence[Noise] = (),
         bounds: Bounds | None = None,
+        held: Sequence[Held] = (),
     ) -> None:
         self.exported = exported
         self.interface = interface
         self.noise = tuple(noise)
         self.bounds = bounds or Bounds()  # of loops that are still in the graph
+        self.held = {generator.name: generator for generator in held}  # generators of the policy, by name
 
     @property
     def inputs(self) -> tuple[Slot, ...]:
@@ -57,8 +62,8 @@ class Program:
 
     @property
     def outputs(self) -> tuple[Slot, ...]:
-        """All outputs of the graph: the results, then the guards."""
-        return (*self.interface.outputs, *self.interface.guards)
+        """All outputs of the graph: the results, then the guards, then what says which draws the policy makes."""
+        return (*self.interface.outputs, *self.interface.guards, *self.interface.drawn)
 
     @property
     def held_state(self) -> tuple[State, ...]:
@@ -74,7 +79,7 @@ class Program:
         state, signature = self.interface.state, self.exported.graph_signature
         inputs = [s for s in signature.input_specs if s.kind is InputKind.USER_INPUT]
         outputs = [s for s in signature.output_specs if s.kind is OutputKind.USER_OUTPUT]
-        outputs = outputs[: len(outputs) - len(self.interface.guards)]
+        outputs = outputs[: len(outputs) - len(self.interface.guards) - len(self.interface.drawn)]
         for part, given, left in zip(state, inputs[len(inputs) - len(state) :], outputs[len(outputs) - len(state) :]):
             given.kind, given.target, given.persistent = InputKind.BUFFER, part.path, True
             left.kind, left.target = OutputKind.BUFFER_MUTATION, part.path
@@ -153,7 +158,8 @@ class Program:
         dtype: torch.dtype,
         distribution: Distribution,
         parameters: Mapping[str, int],
-        generator: Literal["torch", "python", "numpy-legacy"] = "torch",
+        generator: Literal["torch", "python", "numpy-legacy"] | Held = "torch",
+        when: str | None = None,
     ) -> fx.Node:
         """A new input after all others, which the caller of the graph draws; see `Noise`.
 
@@ -173,17 +179,19 @@ class Program:
         self._append_call(node)
         self.noise = (
             *self.noise,
-            Noise(name, dtype_name(dtype), names, distribution, dict(parameters), draw, generator),
+            Noise(name, dtype_name(dtype), names, distribution, dict(parameters), draw, generator, when),
         )
         return node
 
     def add_guard(self, node: fx.Node, condition: str, place: Place | None) -> None:
-        """A new output after all others: a 0-d bool, true where the graph is not the policy; `condition` says when."""
-        output = self.graph.output_node()
-        output.args = ((*output.args[0], node),)  # type: ignore[misc]
-        self.exported.graph_signature.output_specs.append(
-            OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
-        )
+        """A new output after results and guards: a 0-d bool, true where the graph is not the policy; `condition` says
+        when."""
+        output, specs = self.graph.output_node(), self.exported.graph_signature.output_specs
+        position = len(specs) - len(self.interface.drawn)
+        results: list[Any] = list(output.args[0])  # type: ignore[arg-type]
+        results.insert(position, node)
+        output.args = (tuple(results),)
+        specs.insert(position, OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None))
         entry, *others = self.exported.module_call_graph
         signature = copy.copy(entry.signature)
         assert signature is not None
@@ -193,13 +201,15 @@ class Program:
         slot = GuardSlot(f"guard_{len(self.interface.guards)}", "", "bool", (), condition, place=place)
         self.interface = replace(self.interface, guards=(*self.interface.guards, slot))
 
-    def generators(self) -> dict[str, torch.Generator]:
-        """Placeholder name → a new `torch.Generator` in the state in which the graph's own was captured."""
-        return {
-            s.arg.name: _generator(self.exported.constants[s.target or ""])
-            for s in self.exported.graph_signature.input_specs
-            if s.kind is InputKind.CUSTOM_OBJ and isinstance(self.exported.constants[s.target or ""], torch.Generator)
-        }
+    def generator(self, node: fx.Node) -> Literal["torch"] | Held | torch.Generator:
+        """Whose sequence the placeholder of a generator stands for; see `generator_behind`."""
+        return generator_behind(self.exported, self.held, node)
+
+    def hold_generators(self, held: Iterable[Held], name_of: Callable[[Any], str | None]) -> Program:
+        """Let the graph know the generators of the policy. Returns self."""
+        self.held = {generator.name: generator for generator in held}
+        name_generators(self.exported, self.held, name_of)
+        return self
 
     def place(self, node: fx.Node) -> Place | None:
         """The user's source line behind a node."""
@@ -231,7 +241,11 @@ class Program:
         exported._graph_signature = copy.deepcopy(self.exported.graph_signature)
         exported._constants = dict(self.exported.constants)
         exported._state_dict = dict(self.exported.state_dict)
-        return Program(exported, self.interface, self.noise, self.bounds)
+        return self.derived(exported, self.interface)
+
+    def derived(self, exported: ExportedProgram, interface: Interface) -> Program:
+        """Another graph with the noise, the bounds and the generators of this one."""
+        return Program(exported, interface, self.noise, self.bounds, tuple(self.held.values()))
 
     def with_interface(self, inputs: Sequence[Slot] | None = None, outputs: Sequence[Slot] | None = None) -> Program:
         """The same program under other slot descriptions."""
@@ -240,7 +254,7 @@ class Program:
             inputs=tuple(inputs if inputs is not None else self.interface.inputs),
             outputs=tuple(outputs if outputs is not None else self.interface.outputs),
         )
-        return Program(self.exported, changed, self.noise, self.bounds)
+        return self.derived(self.exported, changed)
 
     def runner(self, dtype: torch.dtype | None = None) -> Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]:
         """A function from flat arguments to flat outputs; `dtype` casts the lifted floating-point tensors.
@@ -249,14 +263,20 @@ class Program:
         each call, from PyTorch's global CPU generator.
         """
         specs = self.exported.graph_signature.output_specs
-        module, flatten = self.exported.graph_module, self._flattener(dtype)
+        flatten = self._flattener(dtype)
+        module: Any = self.exported.graph_module
+        if draws_on_one_side(self.graph):
+            module = one_sided_runner(module, len(self.interface.drawn))
         state = {part.path for part in self.held_state}
 
         def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-            with torch.no_grad():
-                results = module(*flatten(inputs))
-            kept = [r for s, r in zip(specs, results) if s.kind is OutputKind.USER_OUTPUT or s.target in state]
-            return [torch.as_tensor(r) for r in kept if r is not None]
+            def with_noise(noise: list[torch.Tensor]) -> list[torch.Tensor]:
+                results = module(*flatten(inputs, noise))
+                kept = [r for s, r in zip(specs, results) if s.kind is OutputKind.USER_OUTPUT or s.target in state]
+                return [torch.as_tensor(r) for r in kept if r is not None]
+
+            with torch.no_grad(), in_use(self.held.values()):
+                return self._with_noise(inputs, with_noise)[1]
 
         return run
 
@@ -269,12 +289,21 @@ class Program:
                 found[n.name] = super().run_node(n)
                 return found[n.name]
 
-        with torch.no_grad():
-            Recorder(self.exported.graph_module).run(*self._flattener(None)(inputs))
+        def with_noise(noise: list[torch.Tensor]) -> list[torch.Tensor]:
+            results = Recorder(self.exported.graph_module).run(*self._flattener(None)(inputs, noise))
+            return [*results]
+
+        with torch.no_grad(), in_use(self.held.values()):
+            self._with_noise(inputs, with_noise)
         return found
 
-    def _flattener(self, dtype: torch.dtype | None) -> Callable[[Sequence[torch.Tensor]], list[Any]]:
-        """From flat arguments to the values of all placeholders."""
+    def _with_noise(self, inputs: Sequence[torch.Tensor], run: Run) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        return run_with_noise(self.noise, inputs, self.interface.inputs, self.interface.drawn, run)
+
+    def _flattener(
+        self, dtype: torch.dtype | None
+    ) -> Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], list[Any]]:
+        """From flat arguments and noise to the values of all placeholders."""
         signature = self.exported.graph_signature
         held = self.held_state
         lifted = {s.arg.name: self._cast(self._tensor(s), dtype) for s in signature.input_specs if s.kind in _LIFTED}
@@ -286,16 +315,16 @@ class Program:
             dense = isinstance(example, torch.Tensor) and example.is_contiguous()
             return tensor.contiguous() if dense else tensor
 
-        def flatten(inputs: Sequence[torch.Tensor]) -> list[Any]:
+        def flatten(inputs: Sequence[torch.Tensor], noise: Sequence[torch.Tensor]) -> list[Any]:
             arguments = inputs[: len(inputs) - len(held)]
             state = dict(zip((part.path for part in held), inputs[len(arguments) :]))
-            given = iter([*arguments, *draw_noise(self.noise, inputs, self.interface.inputs)])
+            given = iter([*arguments, *noise])
             return [
                 lay_out(s, state[s.target])
                 if s.target in state
                 else lifted[s.arg.name]
                 if s.kind in _LIFTED
-                else _generator(self.exported.constants[s.target])
+                else running(self.exported, self.held, s)
                 if s.kind is InputKind.CUSTOM_OBJ
                 else s.arg.value
                 if isinstance(s.arg, ConstantArgument)
@@ -350,15 +379,6 @@ class Program:
         for spec, node in zip(self.exported.graph_signature.output_specs, nodes):  # type: ignore[arg-type]
             if isinstance(node, fx.Node) and isinstance(spec.arg, TensorArgument):
                 spec.arg = TensorArgument(node.name)
-
-
-def _generator(captured: Any) -> Any:
-    """A `torch.Generator` among the graph's objects, in the state in which it was captured."""
-    if not isinstance(captured, torch.Generator):
-        return captured
-    generator = torch.Generator()
-    generator.set_state(captured.get_state())
-    return generator
 
 
 def _keep_names(source: fx.GraphModule, copied: fx.GraphModule) -> None:

@@ -1,8 +1,8 @@
 """Running a user's module without leaving a trace on it.
 
 `private_copy` gives an exact copy in eval mode that is put back to its initial state before every call: buffers,
-parameters, plain attributes, containers of attributes. Where a module cannot be copied, the user's own is used, and
-what a call changed is put back, training flags included.
+parameters, plain attributes, containers of attributes, generators. Where a module cannot be copied, the user's own is
+used, and what a call changed is put back, training flags included.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from graphaudit.errors import PolicyError
+from graphaudit.policy.held import HeldGenerators, library_generators
 from graphaudit.policy.usercode import is_users
 
 _CONTAINERS = (list, dict, set, deque)
@@ -32,13 +33,14 @@ class Snapshot:
         self._dicts = [(m.__dict__, dict(m.__dict__)) for m in module.modules()]
         self._containers: list[tuple[Any, Any]] = []
         self._tensors: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        self._generators = HeldGenerators(module)
         seen: set[int] = set()
         for _, attributes in list(self._dicts):
             for value in attributes.values():
                 self._keep(value, seen)
 
     def restore(self) -> None:
-        """Put every attribute, container and tensor back. Tensors are only copied where they were written to."""
+        """Put all back: attributes, containers, generators, and tensors where they were written to."""
         for live, saved in self._dicts:
             if live.keys() != saved.keys() or any(live[k] is not v for k, v in saved.items()):
                 live.clear()
@@ -52,6 +54,8 @@ class Snapshot:
                 with torch.no_grad():
                     tensor.copy_(values)
                 self._tensors[index] = (tensor, values, tensor._version)
+
+        self._generators.put_back()
 
     def changed(self) -> list[str]:
         """Names of the tensors that were written to since the snapshot or the last restore (for messages)."""
@@ -132,17 +136,22 @@ def private_copy(module: nn.Module, gradients: bool = False) -> Working:
     """A `Working` over a deep copy of `module`, or over `module` itself where it cannot be copied."""
     try:
         with _CopyNonLeaves(), torch.no_grad():
-            copied = copy.deepcopy(module)
-    except Exception:  # a lock, a file, a generator among the attributes: any exception the object likes
+            copied = copy.deepcopy(module, _shared())
+    except Exception:  # a lock, a file, an iterator among the attributes: any exception the object likes
         return Working(module, is_copy=False, gradients=gradients)
     return Working(copied, is_copy=True, gradients=gradients)
+
+
+def _shared() -> dict[int, Any]:
+    """What a copy has in common with the original: a global generator that it holds stays the global one."""
+    return {id(generator): generator for generator in library_generators()}
 
 
 def double_copy(module: nn.Module) -> nn.Module | None:
     """A deep copy in float64, or None where the module cannot be copied."""
     try:
         with _CopyNonLeaves(), torch.no_grad():
-            copied = copy.deepcopy(module).double()
+            copied = copy.deepcopy(module, _shared()).double()
             for m in copied.modules():
                 for name, value in list(m.__dict__.items()):
                     if isinstance(value, torch.Tensor) and value.is_floating_point():

@@ -55,14 +55,30 @@ def session(model: OnnxModel | Path, threads: int = 1, optimise: bool = True) ->
 
 
 def runner(model: OnnxModel, threads: int = 1) -> Runner:
-    """A function from the model's arguments to its outputs, as flat lists of CPU tensors in the model's order.
+    """A function from the model's arguments to its results and guards, as flat lists of CPU tensors in its order.
 
-    Arguments must have the model's dtypes; they may be of any layout. Noise is drawn anew in each call, from PyTorch's
-    global CPU generator, or follows the arguments where it is given. Raises RuntimeRefused, also when run.
+    Arguments must have the model's dtypes; they may be of any layout. Noise is drawn anew in each call, from the
+    generators that are running, or follows the arguments where it is given. Raises RuntimeRefused, also when run.
     """
-    import torch
+    complete = complete_runner(model, threads)
+    from graphaudit.graphs.noise import run_with_noise
 
-    from graphaudit.graphs.noise import draw_noise
+    def run(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        if len(values) > len(model.arguments):
+            results = complete(values)
+            return results[: len(results) - len(model.drawn)]
+
+        def with_noise(noise: list[torch.Tensor]) -> list[torch.Tensor]:
+            return complete([*values, *noise])
+
+        return run_with_noise(model.noise, values, model.arguments, model.drawn, with_noise)[1]
+
+    return run
+
+
+def complete_runner(model: OnnxModel, threads: int = 1) -> Runner:
+    """As `runner`, from the model's arguments and its noise to all of its outputs."""
+    import torch
 
     opened = session(model, threads)
     inputs = opened.get_inputs()
@@ -71,8 +87,6 @@ def runner(model: OnnxModel, threads: int = 1) -> Runner:
             raise RuntimeRefused(f"{value.name} is a {value.type}, which no NumPy array can hold")
 
     def run(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        if model.noise and len(values) == len(model.arguments):
-            values = [*values, *draw_noise(model.noise, values, model.arguments)]
         if len(values) != len(inputs):
             raise RuntimeRefused(f"the model takes {len(inputs)} inputs and was given {len(values)}")
         feeds = {i.name: _array(value) for i, value in zip(inputs, values)}

@@ -6,10 +6,13 @@ Reports draws under a condition that a graph decides when it runs.
 
 ## Why it matters
 
-A graph computes both sides and so draws on both in every call, where the Python policy draws on one. Each action has
-the right distribution, but the draws after it are others of the sequence: a seed that reproduced an episode in training
-gives another one on the target. The bundle says `replay: distribution`, and every step is held to it by two-sample
-tests in place of a comparison draw by draw.
+A graph computes both sides and so draws on both in every call, where the Python policy draws on one. The draws after it
+would be others of the sequence: a seed that reproduced an episode in training would give another one on the target.
+
+`rewrite` gives the model an output that says whether the policy makes such a draw. Where it does not, graphaudit's
+loader takes the draw back and draws what comes after it from there, with another run of the model where that changes
+anything. So a seed replays exactly. A consumer that draws the noise itself has to do the same, or lives with another
+sequence of the same distribution.
 
 ## Example
 
@@ -22,7 +25,7 @@ def forward(self, obs):
 
 ## Use instead
 
-Draw in every call, and select:
+Draw in every call, and select; then no consumer has to take anything back:
 
 ```python
 def forward(self, obs):
@@ -50,11 +53,11 @@ if TYPE_CHECKING:
 class DrawOnOneSide(Check):
     code = "GA406"
     name = "draw-on-one-side"
-    severity = Severity.WARNING
-    remedy = "Draw before the branch, in every call, and select afterwards; then a seed replays exactly."
+    severity = Severity.NOTE
+    remedy = "Draw before the branch, in every call, and select afterwards; then no draw has to be taken back."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Every line that draws under a mask."""
-        for place in subject.capture.shifted if subject.capture is not None else ():
-            message = "draws on one path only; the graph always draws, so a seed does not replay the policy's sequence"
+        for place in subject.capture.one_sided if subject.capture is not None else ():
+            message = "draws on one path only; the graph always draws, and an output says when the draw is taken back"
             yield self.finding(message, place=place)

@@ -11,6 +11,9 @@ without the seed. If `forward` makes and seeds its generator itself, eager is de
 and a random operator in their place is wrong. If the generator lives on the module, its state moves on in every call,
 and that state is part of the policy.
 
+`rewrite` makes noise inputs of the draws of a generator that the module holds. The manifest has its state, the bundle
+draws from there with NumPy alone, and `policy.seed(7, generator="self.g")` starts it as `manual_seed(7)` does.
+
 ## Example
 
 ```python

@@ -19,8 +19,9 @@ def forward(self, obs):
     return self.q(obs).argmax(-1)
 ```
 
-`rewrite` makes noise inputs of `random`, `uniform`, `gauss`, `randint`, `randrange` and `choice`, which the bundle
-draws from Python's generator; the others, and `random.Random` objects, are left to you.
+`rewrite` makes noise inputs of `random`, `uniform`, `gauss`, `randint`, `randrange`, `choice`, `choices`, `sample`,
+`shuffle` and `expovariate`, which the bundle draws from Python's generator, or from the `random.Random` that the module
+holds, whose state is in the manifest. The others are left to you.
 
 ## Use instead
 

@@ -188,7 +188,7 @@ def test_draws_of_pythons_and_numpys_generators_are_hoisted_too(name):
     function, expected = FOREIGN[name]
     module = Unary(function)
     captured = capture(Policy("foreign", module, (X,), {}))
-    assert not captured.frozen and not captured.shifted
+    assert not captured.frozen and not captured.one_sided
     result = HoistNoise().run(captured.program, TARGET)
     assert [(n.generator, n.distribution) for n in result.artifact.noise] == expected
     for seed in range(5):
@@ -205,10 +205,62 @@ def test_a_draw_on_one_side_is_noted_and_hoisted():
             x = x + torch.rand(3, 4)
         return x
 
-    captured = capture(Policy("shifted", Unary(policy), (X,), {}))
-    assert [(p.file, p.line) for p in captured.shifted] == [(__file__, policy.__code__.co_firstlineno + 2)]
-    result = HoistNoise().run(captured.program, TARGET)
-    assert [(n.generator, n.shape) for n in result.artifact.noise] == [("python", (1,)), ("torch", (3, 4))]
+    captured = capture(Policy("one-sided", Unary(policy), (X,), {}))
+    assert [(p.file, p.line) for p in captured.one_sided] == [(__file__, policy.__code__.co_firstlineno + 2)]
+    noise = HoistNoise().run(captured.program, TARGET).artifact.noise
+    assert [(n.generator, n.shape, n.when) for n in noise] == [
+        ("python", (1,), None),
+        ("torch", (3, 4), "drawn_0"),
+    ]
+
+
+def both_sides(x):
+    x = x - torch.rand(1) if x[0, 0] > 0 else x + torch.randn(3, 4)
+    return x * torch.rand(3, 4)
+
+
+def nested(x):
+    if torch.rand(()) < 0.6:
+        x = x + torch.rand(3, 4)
+        if torch.rand(()) < 0.5:
+            x = F.dropout(x, 0.4)
+    return x + torch.randn(2)[0]
+
+
+def until_small(x):
+    noise = torch.randn(4)
+    for _ in range(4):
+        if (noise.abs() < 1).all():
+            break
+        noise = torch.randn(4)
+    return x + noise + torch.rand(4)
+
+
+def of_three_generators(x):
+    if random.random() < 0.5:
+        x = x * random.gauss(0, 1) + np.random.normal()
+    elif torch.rand(()) < 0.5:
+        x = F.dropout2d(x[None, None], 0.5)[0, 0]
+    return x + random.random() + np.random.random() + torch.rand(1)
+
+
+@pytest.mark.parametrize("policy", [both_sides, nested, until_small, of_three_generators])
+def test_draws_on_one_side_replay_draw_by_draw(policy):
+    """Before the pass, where the graph still draws, as after it; the generators stand where eager leaves them."""
+    module = Unary(policy)
+    program = capture(Policy("one-sided", module, (X,), {})).program
+    hoisted = HoistNoise().run(program, TARGET).artifact
+    assert any(n.when for n in hoisted.noise)
+    runs = [lambda x: [module(x)], *(p.runner() for p in (program, hoisted))]
+    for seed in range(12):
+        x = X if seed % 2 else -X
+        answers = []
+        for run in runs:
+            with seeded(seed):
+                (got,) = run(*([x] if run is runs[0] else [[x]]))
+                answers.append([got, torch.rand(1), torch.tensor([random.random(), np.random.random()])])
+        for eager, got in zip(answers[0] * 2, answers[1] + answers[2], strict=True):
+            torch.testing.assert_close(got, eager, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])

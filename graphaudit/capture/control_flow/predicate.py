@@ -31,8 +31,9 @@ from graphaudit.graphs.loop_bounds import Bounds
 def predicated(module: nn.Module, bounds: Bounds, regions: Regions) -> Iterator[Session]:
     """Put transpiled forwards into the module and its parts, and the user's own back afterwards.
 
-    While it lasts, the module's forward returns (result, guards): tensors in place of numbers, and one 0-d bool for
-    each loop whose bound may be too low. Raises Refused where it meets what masks cannot express.
+    While it lasts, the module's forward returns (result, guards, drawn): tensors in place of numbers, one 0-d bool for
+    each loop whose bound may be too low, and one for each branch with draws, which says whether the policy makes them.
+    Raises Refused where it meets what masks cannot express.
     """
     session = Session(module, bounds, regions)
     kept: list[tuple[nn.Module, Any]] = []
@@ -63,14 +64,15 @@ def _outermost(module: nn.Module, session: Session) -> Any:
         session.guards.clear()
         session.masks.clear()
         session.held.clear()
-        session.shifted.clear()
+        session.drawn.clear()
+        session.one_sided.clear()
         session.aliases = Aliases()
         session.each = None
         session.region_writes.clear()
         session.loops.clear()
         with AllPasses(), MaskedWrites():
             result = forward(*args, **kwargs)
-        return pytree.tree_map(as_result, result), [guard.fires for guard in session.guards]
+        return pytree.tree_map(as_result, result), [guard.fires for guard in session.guards], [*session.drawn.values()]
 
     run.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]  # without the module, which is bound
     return run

@@ -10,6 +10,7 @@ from graphaudit.findings import Place
 from graphaudit.graphs.places import code_in, is_engine, place_of
 
 GENERATOR = "it is a generator"
+UNDRAWN = "random-draw"
 
 
 class Refused(BaseException):

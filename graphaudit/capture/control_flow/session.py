@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.fx.traceback import annotate, preserve_node_meta
 
 from graphaudit.capture.control_flow.aliases import Aliases
 from graphaudit.capture.control_flow.numbers import Number
@@ -21,6 +22,8 @@ from graphaudit.capture.control_flow.select import facts_of
 from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.findings import Place
 from graphaudit.graphs.loop_bounds import Bounds, beyond
+from graphaudit.graphs.noise import DRAWN
+from graphaudit.policy.held import HeldGenerators
 
 # From this bound on, a loop that runs half as often as it may takes 70 % of the time of its masks in ONNX Runtime,
 # and one that runs as often as it may at most a tenth more: benchmarks/loops_vs_masks.py (ONNX Runtime 1.32).
@@ -95,19 +98,32 @@ class Session:
     loops_around: int = 0  # how many loops that stay loops surround what runs
     region_writes: list[tuple[torch.Tensor, Place | None]] = field(default_factory=list)  # in the innermost
     globals: dict[int, Mapping[str, object]] = field(default_factory=dict)  # of the user's files, by id
-    drew: bool = False  # from Python's or NumPy's generator, while torch traced: the graph holds those numbers
-    shifted: list[Place] = field(default_factory=list)  # where the policy draws on one path only
+    drew: bool = False  # from a generator of Python's or NumPy's, while torch traced: the graph holds those numbers
+    drawn: dict[int, torch.Tensor] = field(default_factory=dict)  # masks under which the policy draws, by id
+    one_sided: list[Place] = field(default_factory=list)  # where it does
+    generators: HeldGenerators = field(init=False)  # those that the policy holds
+
+    def __post_init__(self) -> None:
+        self.generators = HeldGenerators(self.root)
 
     @property
     def mask(self) -> torch.Tensor | None:
         """Where the present region is the path taken, 0-d bool; None outside of every region."""
         return self.masks[-1] if self.masks else None
 
-    def note_draw(self) -> None:
-        """The policy draws here. Under a mask it may not, and then those after it are other draws of its sequence."""
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """The policy draws inside. Under a mask it may not: the nodes say which mask that is, by its place among
+        `drawn`."""
+        if self.mask is None:
+            yield
+            return
         place = user_place()
-        if self.masks and place is not None and place not in self.shifted:
-            self.shifted.append(place)
+        if place is not None and place not in self.one_sided:
+            self.one_sided.append(place)
+        self.drawn.setdefault(id(self.mask), self.mask)
+        with preserve_node_meta(), annotate({DRAWN: list(self.drawn).index(id(self.mask))}):
+            yield
 
     def roots(self) -> list[object]:
         """Where the state that forward may change starts: the policy, and objects among its files' globals."""

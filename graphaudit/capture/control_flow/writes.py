@@ -21,14 +21,16 @@ _DRAWS = {
     *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "multinomial", "bernoulli"),
     *("normal", "poisson", "dropout", "alpha_dropout", "feature_dropout", "gumbel_softmax", "rrelu", "binomial"),
     *("normal_", "uniform_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_", "bernoulli_"),
-    *("_sample_dirichlet", "_standard_gamma", "native_dropout"),
+    *("_sample_dirichlet", "_standard_gamma", "native_dropout", "dropout1d", "dropout2d", "dropout3d"),
+    *("feature_alpha_dropout", "rrelu_", "scaled_dot_product_attention", "multi_head_attention_forward"),
 }
 
 
 class MaskedWrites(TorchFunctionMode):
     """Lets a write in a region change the tensor only where the region is the path taken.
 
-    A draw in a region is noted: skipping it shifts the later ones. Raises Refused for a change of shape.
+    A draw in a region is marked: where the policy skips it, its later draws are others of the sequence.
+    Raises Refused for a change of shape.
     """
 
     def __torch_function__(
@@ -36,7 +38,6 @@ class MaskedWrites(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         session = current()
-        mask = session.mask
         name = getattr(func, "__name__", "")
         if name in _ASKING:
             refuse_if_left_alone(session.left_alone)
@@ -50,8 +51,15 @@ class MaskedWrites(TorchFunctionMode):
         if name in _DRAWS and _really_draws(name, args, kwargs):
             if session.loops_around:
                 raise Refused("how many random draws this loop makes depends on data", "draw-in-branch")
-            if mask is not None:
-                session.note_draw()
+            with session.drawing():
+                return self._called(func, name, args, kwargs, written)
+        return self._called(func, name, args, kwargs, written)
+
+    @staticmethod
+    def _called(
+        func: Callable[..., Any], name: str, args: Any, kwargs: dict[str, Any], written: torch.Tensor | None
+    ) -> Any:
+        mask = current().mask
         if mask is None:
             result = func(*args, **kwargs)
             carry(name, args, kwargs, result)
@@ -85,4 +93,11 @@ _QUERIES = ("__invert__", "__index__", "__int__", "__init__", "__iter__", "__ini
 
 
 def _really_draws(name: str, args: Sequence[Any], kwargs: Any) -> bool:
-    return "dropout" not in name or bool(kwargs.get("training", len(args) > 2 and args[2]))
+    """Whether a function of `_DRAWS` is asked to: some draw in training alone."""
+    if name == "scaled_dot_product_attention":
+        return bool(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0))
+    if name in ("rrelu", "rrelu_", "multi_head_attention_forward"):
+        return bool(kwargs.get("training", False))
+    return "dropout" not in name or bool(
+        kwargs.get("training", kwargs.get("train", args[2] if len(args) > 2 else True))
+    )

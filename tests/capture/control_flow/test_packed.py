@@ -31,7 +31,7 @@ def policy(function: Callable[..., Any], **kwargs: Any) -> Policy:
 
 def predicated(built: Policy) -> Any:
     exported, session = _export(built, example_call(built), seed=0, front_end=_FRONT_ENDS[-1])
-    return _program(built, exported, session.guards).runner()
+    return _program(built, exported, session).runner()
 
 
 def calls(count: int = 8) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -32,7 +32,7 @@ def policy(function: Callable[..., Any], **kwargs: Any) -> Policy:
 def predicated(built: Policy) -> Any:
     """The graph from the front end that makes masks, without a trial of those before it."""
     exported, session = _export(built, example_call(built), seed=0, front_end=_FRONT_ENDS[-1])
-    return _program(built, exported, session.guards).runner()
+    return _program(built, exported, session).runner()
 
 
 def assert_equal_up_to(built: Policy, most: int) -> Any:
