@@ -1,4 +1,4 @@
-"""Which plain attributes of a module a call changed."""
+"""Which attributes and buffers of a module a call bound anew or changed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from graphaudit.policy.usercode import is_users
 
 
 class AttributeWatch:
-    """Which plain attributes of a module a call changed: rebinding, and changes inside lists, dicts and sets."""
+    """Which plain attributes of a module a call changed: rebinding, and changes inside lists, dicts and sets; and which
+    buffers it bound to another tensor."""
 
     def __init__(self, module: nn.Module) -> None:
         self._before = {id(p): (p, name, self._state(p)) for name, p in module.named_modules()}
 
     def report(self, recording: Recording) -> None:
-        """Record one event for each attribute that is not what it was, at the lines that assign to it."""
+        """Record one event for each name that does not stand for what it did, at the lines that assign to it."""
         for part, prefix, before in self._before.values():
             after = self._state(part)
             for name in sorted(before.keys() | after.keys()):
                 if before.get(name) != after.get(name):
                     detail = f"{prefix}.{name}" if prefix else name
-                    recording.events.append(Event(EventKind.WRITE_ATTRIBUTE, self.use_of(part, name), detail))
+                    kind = EventKind.WRITE_BUFFER if name in part._buffers else EventKind.WRITE_ATTRIBUTE
+                    recording.events.append(Event(kind, self.use_of(part, name), detail))
 
     @staticmethod
     def use_of(part: nn.Module, attribute: str) -> Place | None:
@@ -50,7 +52,7 @@ class AttributeWatch:
     def _state(part: nn.Module) -> Mapping[str, Any]:
         hidden = ("_parameters", "_buffers", "_modules", "training")
         names = [n for n in vars(part) if n not in hidden and not n.endswith(("_hooks", "_hooks_with_kwargs"))]
-        return {n: _identity(vars(part)[n]) for n in names}
+        return {n: _identity(vars(part)[n]) for n in names} | {n: id(b) for n, b in part._buffers.items()}
 
 
 def _identity(value: Any, depth: int = 4) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils import _pytree as pytree
 
 from graphaudit.findings import Place
@@ -21,6 +22,7 @@ from graphaudit.policy.rows import row_axes
 from graphaudit.policy.seeds import preserved_generators
 from graphaudit.policy.state import Layout, Leaf
 from graphaudit.policy.stepping import KEYWORD, PHASE, Part, Stepped, number_dtype
+from graphaudit.policy.write_only import only_written
 
 _FEWEST_CALLS, _MOST_CALLS = 6, 40
 _MOST_LAYOUTS = 9
@@ -99,8 +101,9 @@ def _places(path: str, known: Places) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _find(policy: Policy, calls: Calls, without: frozenset[str]) -> Found | None:
-    readings = _readings(policy, calls)
+def _find(policy: Policy, calls: Calls, without: frozenset[str], logs: frozenset[str] = frozenset()) -> Found | None:
+    """What is kept, but for leaves at the paths `without` and for what stands under the roots `logs`."""
+    readings = _readings(policy, calls, logs)
     changed = {path for path in _changed(readings) if path not in without}
     if not changed:
         return None
@@ -109,7 +112,10 @@ def _find(policy: Policy, calls: Calls, without: frozenset[str]) -> Found | None
     shapes = [layout.shape() for layout in layouts]
     first = next(i for i in range(len(shapes)) if all(s == shapes[i] for s in shapes[i:]))
     if first > len(shapes) - 3:
-        root = next(r for r in sorted(roots) if shapes[-1].get(r) != shapes[-2].get(r) or shapes[-2] != shapes[-3])
+        unsettled = [r for r in sorted(roots) if any(s.get(r) != shapes[-1].get(r) for s in shapes[-3:])]
+        if only_written(policy, (layouts[-1].nodes[r][0] for r in unsettled if r in layouts[-1].nodes), calls):
+            return _find(policy, calls, without, logs.union(unsettled))
+        root = unsettled[0]
         raise StateRefused(root, f"{root} has another structure after each of {len(shapes) - 1} calls")
     steady = layouts[first]
     firsts = layouts[0].leaves()
@@ -123,11 +129,11 @@ def _find(policy: Policy, calls: Calls, without: frozenset[str]) -> Found | None
     return _with_phases(layouts[: first + 1], changed)
 
 
-def _readings(policy: Policy, calls: Calls) -> list[tuple[Layout, dict[str, Any]]]:
+def _readings(policy: Policy, calls: Calls, logs: frozenset[str]) -> list[tuple[Layout, dict[str, Any]]]:
     """The layout before each of a number of calls and after the last, with copies of the values."""
     readings: list[tuple[Layout, dict[str, Any]]] = []
     with preserved_generators(), policy.working.fresh() as module:
-        readings.append(_read(Layout.of(module)))
+        readings.append(_read(module, logs))
         count, stable = 0, 0
         while count < _MOST_CALLS and (count < max(_FEWEST_CALLS, len(calls)) or stable < 3):
             args = calls[count % len(calls)]
@@ -138,12 +144,14 @@ def _readings(policy: Policy, calls: Calls) -> list[tuple[Layout, dict[str, Any]
                 if count == 1:
                     raise
                 continue
-            readings.append(_read(Layout.of(module)))
+            readings.append(_read(module, logs))
             stable = stable + 1 if readings[-1][0].shape() == readings[-2][0].shape() else 0
     return readings
 
 
-def _read(layout: Layout) -> tuple[Layout, dict[str, Any]]:
+def _read(module: nn.Module, logs: frozenset[str]) -> tuple[Layout, dict[str, Any]]:
+    layout = Layout.of(module)
+    layout = layout.only(layout.nodes.keys() - logs)
     return layout, {p: _cloned(leaf.value) for p, leaf in layout.leaves().items()}
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graphaudit.capture import Event
 
 _HIDDEN = ("hidden", "memory", "carry", "recurrent", "lstm", "gru", "rnn")
+_PUTS = ("append", "appendleft", "extend", "insert", "add", "update", "clear")  # a container's methods that only write
 _SHORT = ("h", "c", "hx", "cx", "state")  # a state if it stands beside a recurrent layer
 
 
@@ -48,6 +49,12 @@ def matters(subject: Subject, event: Event) -> bool:
         return changes
     ever, first = reads
     return first or (changes and ever)
+
+
+def is_read(subject: Subject, event: Event) -> bool:
+    """Whether the policy's code reads the attribute anywhere, other than to write to it."""
+    reads = _reads(functions(subject.policy), event.detail.rpartition(".")[2])
+    return reads is None or reads[0]
 
 
 def owner(policy_module: nn.Module, path: str) -> nn.Module | None:
@@ -126,12 +133,16 @@ def _mentions(function: Function, attribute: str) -> list[tuple[ast.Attribute, s
 
 
 def _updated(node: ast.AST) -> list[ast.AST]:
-    """What a statement only updates: `self.n += 1`, `self.n.add_(1)`."""
+    """What a statement only updates: `self.n += 1`, `self.n.add_(1)`, `self.log.append(x)`, `self.log["x"] = x`."""
     match node:
         case ast.AugAssign(target=target):
             return [target]
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=value, attr=method))) if method.endswith("_"):
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=value, attr=method))) if (
+            method.endswith("_") or method in _PUTS
+        ):
             return [value]
+        case ast.Assign(targets=targets):
+            return [t.value for t in targets if isinstance(t, ast.Subscript)]
     return []
 
 

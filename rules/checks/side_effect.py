@@ -1,13 +1,14 @@
-"""`forward` prints, logs or writes files.
+"""`forward` prints, logs, writes files, or keeps something that it never reads.
 
 ## What it does
 
-Finds calls of `print`, `open`, `input` and `logging` in the user's functions that `forward` runs.
+Finds calls of `print`, `open`, `input` and `logging` in the user's functions that `forward` runs, and attributes that
+they write to and never read: lists of past actions, the last value of something.
 
 ## Why it matters
 
 Python's side effects are no part of a graph: they happen once, while the policy is captured, and never on the target.
-A log that monitors the policy in production goes silent.
+A log that monitors the policy in production goes silent, and what other code reads out of an attribute is never there.
 
 ## Example
 
@@ -40,8 +41,9 @@ from typing import TYPE_CHECKING, Any
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
 from graphaudit.graphs.places import is_library
-from graphaudit.rules.checks._events import unless_captured
+from graphaudit.rules.checks._events import events, unless_captured
 from graphaudit.rules.checks._source import functions
+from graphaudit.rules.checks._state import is_read, matters
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -62,6 +64,10 @@ class SideEffect(Check):
                     place = function.place(call)
                     severity = unless_captured(subject, place)
                     yield self.finding(f"{name} runs at capture and never again", place=place, severity=severity)
+        for event in events(subject, "write-attribute"):
+            if not matters(subject, event) and not is_read(subject, event):
+                message = f"attribute {event.detail} is written for others to read, and a model has no attributes"
+                yield self.finding(message, place=event.place)
 
 
 def _effect(target: Any) -> str:
