@@ -1,4 +1,4 @@
-"""Results that are Python numbers become tensors of the graph."""
+"""Results that are Python numbers become tensors of the graph, and bfloat16 ones float32."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from graphaudit.graphs.program import Program
 
 
 def with_tensor_outputs(program: Program) -> Program:
-    """The program with each number among its results as a 0-d tensor, constant or computed from sizes."""
+    """The program with each number among its results as a 0-d tensor, constant or computed from sizes, and with float32
+    for bfloat16."""
     output = program.graph.output_node()
     results: list[Any] = list(output.args[0])  # type: ignore[arg-type]
     changed = False
@@ -26,6 +27,12 @@ def with_tensor_outputs(program: Program) -> Program:
                 call = torch.ops.aten.scalar_tensor.default
                 results[index] = program.graph.call_function(call, (results[index],), {"dtype": torch.int64})
                 results[index].meta["val"] = torch.empty((), dtype=torch.int64)
+        elif isinstance(spec.arg, TensorArgument) and results[index].meta["val"].dtype is torch.bfloat16:
+            narrow = results[index]
+            with program.graph.inserting_before(output):
+                call = torch.ops.aten._to_copy.default
+                results[index] = program.graph.call_function(call, (narrow,), {"dtype": torch.float32})
+                results[index].meta = {**narrow.meta, "val": narrow.meta["val"].to(torch.float32)}
         else:
             continue
         spec.arg = TensorArgument(results[index].name)

@@ -115,4 +115,5 @@ def _tolerance(eager: torch.Tensor, answer: torch.Tensor, bound: torch.Tensor) -
 
 
 def _array(tensor: torch.Tensor) -> Array:
+    tensor = tensor.float() if tensor.dtype is torch.bfloat16 else tensor  # which NumPy has not
     return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().numpy()

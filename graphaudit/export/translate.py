@@ -16,6 +16,7 @@ from onnxscript.function_libs.torch_lib.ops.core import aten_sort
 from torch import fx
 from torch._guards import detect_fake_mode
 
+from graphaudit.export.bfloat16 import widen_bfloat16
 from graphaudit.export.custom_nodes import BodyRefused, add_bodies, translations
 from graphaudit.export.exact_rules import exact_no_ops
 from graphaudit.export.registry import one_registry
@@ -98,6 +99,7 @@ def _flat(program: Program, target: Target) -> ir.Model:
     if model.functions:
         ir_passes.InlinePass()(model)
     ir_passes.RemoveUnusedOpsetsPass()(model)
+    widen_bfloat16(model, target)
     return model
 
 

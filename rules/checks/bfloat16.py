@@ -9,7 +9,8 @@ Reports where bfloat16 comes in: as an input, as a parameter or buffer, or at th
 bfloat16 has 8 bits of precision (two decimal digits): 257 is 256. ONNX knows it, but few kernels do: ONNX Runtime's CPU
 provider has none for most operators, and Ascend's compiler offers it on the A2, A3, 310B and 950 only. A converter that
 widens it to float32 gives other roundings than the original after every step, one that narrows it to float16 overflows
-at 65504.
+at 65504. The model that graphaudit writes holds float32 and rounds every result as bfloat16 would, which costs two
+casts each; on targets that narrow to float16 anyway it does not round. Results in bfloat16 leave as float32.
 
 ## Example
 
