@@ -423,3 +423,29 @@ def test_families_of_origins() -> None:
         "inputs",
         "drawn",
     ]
+
+
+def test_another_library_may_round_its_functions_otherwise() -> None:
+    """Saturated, tanh(x) does not move with x; the next float below it moves log(1 - tanh(x)**2 + 1e-6) by 0.1."""
+
+    def corrected(x: torch.Tensor) -> torch.Tensor:
+        return torch.log(1 - torch.tanh(x) ** 2 + 1e-6)
+
+    def otherwise(x: torch.Tensor) -> torch.Tensor:
+        inside = torch.nextafter(torch.tanh(x), torch.zeros(()))
+        return torch.log(1 - inside**2 + 1e-6)
+
+    x = torch.tensor([[9.3, 0.7, -0.6, 3.1]])
+    ref = reference(Apply(corrected), x, count=1)
+    assert ref.check("export", runner(Apply(otherwise))).holds
+    assert not ref.check("export", runner(Apply(lambda x: torch.log(1 - torch.tanh(x) ** 2 + 1e-5)))).holds
+
+
+def test_equal_results_of_a_function_stay_equal() -> None:
+    """Ties among probabilities are the policy's own, so another rule for ties is another policy."""
+    ref = reference(Apply(lambda x: torch.softmax(x, -1).argmax(-1)), torch.tensor([[0.5, 1.5, 1.5, -1.0]]), count=1)
+
+    def last(x: torch.Tensor) -> torch.Tensor:
+        return x.shape[-1] - 1 - torch.softmax(x, -1).flip(-1).argmax(-1)
+
+    assert not ref.check("export", runner(Apply(last))).holds
