@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -71,7 +72,7 @@ class Interface:
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
     missing_outputs: tuple[Fixed, ...] = ()  # None among the results
-    python_outputs: tuple[str, ...] = ()  # paths of results that are Python numbers
+    python_outputs: tuple[str, ...] = ()  # paths of results that are numbers of Python's or arrays of NumPy's
     state: tuple[State, ...] = ()  # the last of `inputs` and of `outputs`
     guards: tuple[GuardSlot, ...] = ()  # further outputs of a graph, 0-d bool: true where it is not the policy
     drawn: tuple[Slot, ...] = ()  # the last outputs of a graph, 0-d bool: whether the draws of a branch are made
@@ -101,8 +102,13 @@ class Interface:
         )
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[torch.Tensor]:
-        """The tensors among `args` and `kwargs`. Raises PolicyError if their structure is not the example's."""
+        """The tensors among `args` and `kwargs`. Raises PolicyError if their structure is not the example's.
+
+        Dicts may have their keys in another order.
+        """
         leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+        if spec != self.in_spec:
+            leaves, spec = pytree.tree_flatten(self._in_order((tuple(args), dict(kwargs or {}))))
         if spec != self.in_spec:
             raise PolicyError(
                 f"these arguments have the structure {_describe(spec)}, the example has {_describe(self.in_spec)}",
@@ -111,14 +117,18 @@ class Interface:
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
     def flatten_result(self, result: Any) -> list[torch.Tensor]:
-        """The results as tensors; Python numbers become 0-d tensors, None is dropped."""
+        """The results as tensors; NumPy arrays and Python numbers become tensors, None is dropped."""
         register_structures(result)
         return [torch.as_tensor(leaf).detach() for leaf in pytree.tree_leaves(result) if leaf is not None]
 
     def fixed_values(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
         """The Python values among `args` and `kwargs`, in the order of `fixed`."""
-        leaves = pytree.tree_leaves((tuple(args), dict(kwargs or {})))
+        leaves = pytree.tree_leaves(self._in_order((tuple(args), dict(kwargs or {}))))
         return [leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)]
+
+    def _in_order(self, arguments: Any) -> Any:
+        """The arguments with the keys of dicts in the order that the example has them in."""
+        return _ordered_like(arguments, pytree.tree_unflatten([None] * self.in_spec.num_leaves, self.in_spec))
 
 
 def interface_of(
@@ -150,14 +160,15 @@ def interface_of(
             missing.append(Fixed(path, None))
             continue
         if not isinstance(leaf, torch.Tensor):
-            if not isinstance(leaf, bool | int | float | complex):
+            if not (isinstance(leaf, bool | int | float | complex) or _is_numpy(leaf)):
                 raise PolicyError(
                     f"forward returns a {type(leaf).__name__} at result{path}, which no graph can carry",
-                    "Return tensors, numbers, None, and tuples, lists, dicts, dataclasses or distributions of them.",
+                    "Return tensors, arrays, numbers, None, and tuples, lists, dicts or dataclasses of them.",
                 )
             python.append(path)
         tensor = torch.as_tensor(leaf)
-        outputs.append(Slot(_output_name(keys), path, dtype_name(tensor.dtype), tuple(tensor.shape)))
+        dtype = torch.float32 if tensor.dtype is torch.bfloat16 else tensor.dtype  # no NumPy array holds bfloat16
+        outputs.append(Slot(_output_name(keys), path, dtype_name(dtype), tuple(tensor.shape)))
     taken: set[str] = set()
     return Interface(
         inputs=tuple(_unique(inputs, taken, "_in")),
@@ -236,6 +247,19 @@ def _unique(slots: Iterable[Slot], taken: set[str], suffix: str) -> Iterable[Slo
             number += 1
         taken.add(name)
         yield Slot(name, slot.path, slot.dtype, slot.shape)
+
+
+def _ordered_like(value: Any, example: Any) -> Any:
+    if type(value) is dict and isinstance(example, dict) and value.keys() == example.keys():
+        return {key: _ordered_like(value[key], item) for key, item in example.items()}
+    if type(value) in (tuple, list) and isinstance(example, tuple | list) and len(value) == len(example):
+        return type(value)(_ordered_like(v, e) for v, e in zip(value, example))
+    return value
+
+
+def _is_numpy(leaf: Any) -> bool:
+    """Whether a leaf is an array or a number of NumPy's."""
+    return isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind in "biufc"
 
 
 def _shape(tensor: torch.Tensor, dims: Mapping[int, str] | None) -> tuple[int | str, ...]:

@@ -27,6 +27,8 @@ from graphaudit.graphs.places import is_engine, is_library, place_of
 from graphaudit.policy.held import HeldGenerators
 
 _TORCH = str(next(iter(torch.__path__))) + "/"
+# What nn.TransformerEncoderLayer and nn.MultiheadAttention call in eval mode without gradients.
+_FUSED = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
 _MACHINERY = ("/overrides.py", "/_python_dispatch.py", "/_ops.py", "/_dynamo/eval_frame.py", "/_compile.py")
 _RANDOM_MODULE = random.__file__
 _IN_PLACE = re.compile(r"[a-z]\w*_|__setitem__|__i(?!nvert|nt|ndex)\w+__")
@@ -238,7 +240,8 @@ class CallRecorder:
                 self._call(kind, frame)
         elif event == "c_call":
             kind = _foreign_kind(arg)
-            if kind is not None and not _imports(frame) and not _caller(frame).startswith(_TORCH):
+            torchs_own = kind is not EventKind.FAST_PATH and _caller(frame).startswith(_TORCH)
+            if kind is not None and not torchs_own and not _imports(frame):
                 self._recording.add(kind, arg.__name__, frame)
 
     def _call(self, kind: EventKind, frame: FrameType) -> None:
@@ -346,6 +349,8 @@ def _watched_functions() -> dict[Any, EventKind]:
 
 
 def _foreign_kind(function: Any) -> EventKind | None:
+    if getattr(function, "__name__", None) in _FUSED:
+        return EventKind.FAST_PATH
     owner = getattr(function, "__self__", None)
     if isinstance(owner, random.Random):
         return EventKind.PYTHON_RANDOM

@@ -7,6 +7,7 @@ of u), for everything networkx can answer: ancestors, islands, paths.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,8 @@ import networkx as nx
 import numpy as np
 
 from graphaudit.findings import Place
+
+_DATA_SIZE = re.compile(r"\bu\d+\b")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,11 @@ class Value:
     def array(self) -> np.ndarray[Any, Any] | None:
         """The constant's value, or None."""
         return self.read() if self.read else None
+
+    @property
+    def is_data_sized(self) -> bool:
+        """Whether values, not shapes, decide one of its sizes: torch.export calls those u0, u1 and so on."""
+        return any(isinstance(size, str) and _DATA_SIZE.search(size) for size in self.shape or ())
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,9 @@ def only_written(policy: Policy, roots: Iterable[Root], calls: Sequence[Sequence
         found = _results(policy, roots, calls)
     except Exception:  # the user's forward, over a container that is not to be read
         return False
-    return all(len(a) == len(b) and all(map(_is_same, a, b)) for a, b in zip(wanted, found, strict=True))
+    return [len(r) for r in wanted] == [len(r) for r in found] and all(
+        map(_is_same, (leaf for r in wanted for leaf in r), (leaf for r in found for leaf in r))
+    )
 
 
 def _results(policy: Policy, roots: Iterable[Root], calls: Sequence[Sequence[Any]]) -> list[list[Any]]:
@@ -70,15 +72,15 @@ def _stand_in(value: Any) -> Any:
     return cls() if cls is not None else None
 
 
-def _drop(self: Any, *args: Any, **kwargs: Any) -> None:
+def _drop(_self: Any, *_: Any, **__: Any) -> None:
     """Takes a value and keeps nothing."""
 
 
-def _drop_in_place(self: Any, other: Any) -> Any:
+def _drop_in_place(self: Any, _: Any) -> Any:
     return self
 
 
-def _read(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _read(_self: Any, *_: Any, **__: Any) -> Any:
     raise _Read
 
 

@@ -1,4 +1,4 @@
-"""What the target's rulebook says of every node of the graph that it judges."""
+"""What the target's rulebook says of every node of the graph that it judges, and nodes whose size is data."""
 
 from __future__ import annotations
 
@@ -32,3 +32,10 @@ def spelled(node: Node) -> str:
     """`Where at opset 18`, `npu::NPUGru at opset 1`, `aten.cumsum.default`."""
     name = f"{node.domain}::{node.op}" if node.domain and "." not in node.op else node.op
     return f"{name} at opset {node.opset}" if node.opset is not None else name
+
+
+def takes_size_from_data(node: Node) -> bool:
+    """Whether a value decides the size of what the node gives, and that of none of its inputs."""
+    return any(v.is_data_sized for v in node.outputs) and not any(
+        v is not None and v.is_data_sized for v in node.inputs
+    )

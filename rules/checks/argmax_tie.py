@@ -39,7 +39,7 @@ from graphaudit.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
-    from graphaudit.graphs.view import GraphView, Value
+    from graphaudit.graphs.view import GraphView, Node, Value
 
 
 _TYING = ("relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "round", "floor", "ceil", "trunc", "sign", "heaviside")
@@ -56,7 +56,7 @@ class ArgmaxTie(Check):
         view = subject.fx
         if view is None:
             return
-        from graphaudit.graphs.walk import base_op, operands, producer
+        from graphaudit.graphs.walk import base_op, operands
         from graphaudit.rules.checks._patterns import INTEGERS
 
         for node in view.select("aten.argmax", "aten.argmin", "aten.topk", "aten.sort", "aten.argsort", "aten.max.dim"):
@@ -64,7 +64,7 @@ class ArgmaxTie(Check):
             indices = node.outputs[-1]
             if source is None or (not view.consumers(indices) and indices not in view.outputs):
                 continue
-            made_by = producer(view, source)
+            made_by = _source_of_order(view, source)
             kind = base_op(made_by).rpartition(".")[2]
             if source.dtype in INTEGERS or source.dtype == "bool":
                 why = f"{source.dtype} values are often equal"
@@ -76,6 +76,24 @@ class ArgmaxTie(Check):
                 continue
             message = f"{why}, and runtimes choose differently among equal ones"
             yield self.finding(message, place=node.place, node=node.name)
+
+
+def _source_of_order(view: GraphView, source: Value) -> Node | None:
+    """The node behind `source`, past scaling and shifting by a number and past masks: they make no values equal."""
+    from graphaudit.graphs.walk import base_op, operands, producer
+
+    node = producer(view, source)
+    while node is not None:
+        kind = base_op(node).rpartition(".")[2]
+        tensors = [o for o in operands(node) if not isinstance(o, int | float) and not o.is_constant]
+        scaled = kind in ("mul", "div", "add", "sub") and len(tensors) == 1
+        if not scaled and kind not in ("masked_fill", "neg"):
+            return node
+        if kind == "add" and any(_is_large(view, part) for part in operands(node)):
+            return node
+        source = tensors[0] if scaled else node.inputs[0]  # type: ignore[assignment]
+        node = producer(view, source)
+    return None
 
 
 def _is_large(view: GraphView, operand: Value | float) -> bool:

@@ -46,7 +46,8 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
-from graphaudit.rules.checks._events import events, operator, unless_captured
+from graphaudit.rules.checks._events import events, explained, operator, unless_captured
+from graphaudit.rules.checks._nodes import takes_size_from_data
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -65,3 +66,7 @@ class DataDependentShape(Check):
             what = "indexing with a mask" if operator(event) == "bool-mask-index" else operator(event)
             message = f"the values decide the shape of what {what} gives"
             yield self.finding(message, place=event.place, severity=severity)
+        for node in subject.fx.nodes if subject.fx is not None else ():
+            if takes_size_from_data(node) and not explained(subject, node.place, ("data-shape",)):
+                message = f"a value decides the shape of what {node.op.split('.')[1]} gives"
+                yield self.finding(message, place=node.place, node=node.name, severity=Severity.NOTE)

@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
+from graphaudit.rules.checks._nodes import takes_size_from_data
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -96,5 +97,6 @@ def _dynamic(graph: GraphView) -> Iterator[Node]:
         sizes = _SIZES.get(node.op, ())
         if node.domain:
             continue
-        if (node.op in _ALWAYS and any(depends)) or any(depends[i] for i in sizes if i < len(depends)):
+        cut = node.op == "Slice" and takes_size_from_data(node)
+        if cut or (node.op in _ALWAYS and any(depends)) or any(depends[i] for i in sizes if i < len(depends)):
             yield node

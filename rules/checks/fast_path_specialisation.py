@@ -1,14 +1,15 @@
-"""A layer took its inference fast path, and the graph holds that path.
+"""A layer takes its inference fast path, in eager or in the graph.
 
 ## What it does
 
-Reports the fused operators that `nn.TransformerEncoderLayer`, `nn.TransformerEncoder` and `nn.MultiheadAttention` call
-in eval mode without gradients.
+Reports where `nn.TransformerEncoderLayer`, `nn.TransformerEncoder` and `nn.MultiheadAttention` call their fused
+operators, as they do in eval mode without gradients.
 
 ## Why it matters
 
-The fast path is one fused operator that has no ONNX translation and no kernel outside PyTorch. It also rounds otherwise
-than the separate operators that ran in training.
+The fast path is one fused operator that has no ONNX translation and no kernel outside PyTorch, so a graph holds the
+separate operators in its place, or cannot leave PyTorch. It rounds otherwise than they do, and gives zeros at padded
+positions where they give numbers.
 
 ## Example
 
@@ -38,6 +39,7 @@ from typing import TYPE_CHECKING
 
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
+from graphaudit.rules.checks._events import events
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -52,6 +54,10 @@ class FastPathSpecialisation(Check):
     remedy = "Call torch.backends.mha.set_fastpath_enabled(False) before the policy is captured."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """Fused fast-path operators in the captured graph."""
-        for node in subject.fx.select(*_FUSED) if subject.fx else ():
+        """Fused fast-path operators in the captured graph, and where eager alone calls them."""
+        held = list(subject.fx.select(*_FUSED)) if subject.fx else []
+        for node in held:
             yield self.finding(f"the graph holds the fused operator {node.op}", place=node.place, node=node.name)
+        for event in events(subject, "fast-path") if not held else ():
+            message = f"eager calls the fused {event.detail.strip('_')} here, the graph the operators it is made of"
+            yield self.finding(message, place=event.place, severity=Severity.NOTE)

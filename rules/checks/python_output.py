@@ -1,8 +1,8 @@
-"""`forward` returns a Python number, or a tensor made of one.
+"""`forward` returns a Python number or a NumPy array, or a tensor made of one.
 
 ## What it does
 
-Reports Python numbers among the results, and `return torch.tensor(...)` of Python data.
+Reports Python numbers and NumPy arrays among the results, and `return torch.tensor(...)` of Python data.
 
 ## Why it matters
 
@@ -58,7 +58,7 @@ class PythonOutput(Check):
         if subject.policy is None:
             return
         for path in subject.policy.interface.python_outputs:
-            yield self.finding(f"result{path} is a Python number; the model returns a tensor for it", node=path)
+            yield self.finding(f"result{path} is no tensor; the model returns one for it", node=path)
         own = functions(subject.policy)
         for event in events(subject, "rebuilt"):
             statements = [f.statement(event.place) for f in own if event.place and f.covers(event.place)]

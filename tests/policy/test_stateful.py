@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 
 import pytest
 import torch
@@ -82,6 +83,47 @@ def test_a_list_without_an_end_is_refused_by_name() -> None:
         stepped(policy_of(Growing()))
     assert refused.value.root == "history"
     assert "history has another structure after each of" in str(refused.value)
+
+
+class Logs(Linear):
+    """Lists without an end, beside state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.actions: list[torch.Tensor] = []
+        self.seen = {"obs": deque(), "big": set()}
+        self.n = 0
+
+    def forward(self, obs):
+        action = self.layer(obs) + self.n
+        self.actions.append(action)
+        self.seen["obs"].append(obs)
+        self.seen.setdefault("more", []).extend([obs, action])
+        self.n += 1
+        return self.summed(action)
+
+    def summed(self, action):
+        return action
+
+
+class Counted(Logs):
+    def summed(self, action):
+        return action * (len(self.actions) > 100)
+
+
+class Joined(Logs):
+    def summed(self, action):
+        return action + torch.stack(self.actions).mean(0)
+
+
+def test_containers_that_are_only_written_to_are_left_out() -> None:
+    assert list(stepped(policy_of(Logs())).module.parts) == ["n"]
+
+
+@pytest.mark.parametrize("module", [Counted, Joined])
+def test_a_list_that_is_read_is_no_log(module) -> None:
+    with pytest.raises(StateRefused, match="actions has another structure"):
+        stepped(policy_of(module()))
 
 
 class Batched(nn.Module):

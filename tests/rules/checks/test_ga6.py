@@ -53,6 +53,18 @@ def test_structured_arguments() -> None:
     assert said(audited(Lists(), (tuple(tensors),), capturing=False), *names) == []
 
 
+def test_the_keys_of_a_dict_may_come_in_another_order() -> None:
+    class Joined(nn.Module):
+        def forward(self, obs):
+            return obs["pos"] - obs["goal"]["xy"]
+
+    pos, xy = torch.ones(2), torch.zeros(2)
+    interface = Policy("joined", Joined(), ({"pos": pos, "goal": {"xy": xy, "k": 3}},)).interface
+    turned = ({"goal": {"k": 3, "xy": xy}, "pos": pos},)
+    assert [t.data_ptr() for t in interface.flatten(turned)] == [pos.data_ptr(), xy.data_ptr()]
+    assert interface.fixed_values(turned) == [3]
+
+
 def test_list_lengths() -> None:
     name = "python-list-length-frozen"
     args = ([torch.ones(4), torch.ones(4)],)
@@ -130,3 +142,30 @@ def test_fast_path() -> None:
     fused = any("_transformer_encoder_layer_fwd" in n.op for n in subject.fx.nodes)
     assert bool(said(subject, name)) == fused
     assert said(observed(), name) == []
+
+
+def test_attention_takes_the_fast_path_unless_it_is_switched_off() -> None:
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mha = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x):
+            return self.mha(x, x, x)[0]
+
+    name = "fast-path-specialisation"
+    assert said(audited(Attention().eval(), (torch.ones(2, 3, 8),), capturing=False), name) == [(name, "note")]
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        assert said(audited(Attention().eval(), (torch.ones(2, 3, 8),), capturing=False), name) == []
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
+def test_arrays_are_results() -> None:
+    class Predict(nn.Module):
+        def forward(self, obs):
+            return obs.numpy().clip(-1, 1), {"size": obs.numpy().sum()}
+
+    name = "python-output"
+    assert said(audited(Predict(), (torch.ones(2, 3),), capturing=False), name) == [(name, "note"), (name, "note")]
