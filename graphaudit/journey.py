@@ -26,6 +26,8 @@ from graphaudit.equivalence.verdict import Claim, PathCoverage, Verdict, weakest
 from graphaudit.export.bundle import write_bundle
 from graphaudit.export.translate import ExportRefused, to_onnx
 from graphaudit.findings import Finding, merge
+from graphaudit.graphs.fx_view import view_program
+from graphaudit.graphs.nans import speaks_of_nan
 from graphaudit.graphs.noise import bound, draws
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
@@ -135,6 +137,7 @@ class Journey:
         self.say(f"comparing on {count} inputs")
         samples = collect(self.policy, count, seed)
         done.reference = self._reference(samples, program.interface.guards)
+        done.reference.speaks_of_nan = speaks_of_nan(view_program(program))
         if self.stepped is not None:
             done.episodes = episodes(self.policy, samples, program.interface.guards)
         if self.observation.of(*_READS):

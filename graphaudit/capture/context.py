@@ -12,6 +12,7 @@ import torch
 import torch._inductor.config
 from torch.distributions import Distribution
 from torch.fx.proxy import TracerBase
+from torch.overrides import TorchFunctionMode
 
 from graphaudit.graphs.places import is_engine
 from graphaudit.graphs.recurrent import whole_recurrent_layers
@@ -19,6 +20,7 @@ from graphaudit.policy.seeds import preserved_generators, seed_generators
 from graphaudit.quiet import quiet
 
 _TRACE_ENTRY = "/torch/export/_trace.py"
+_GET_DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -57,6 +59,16 @@ def decisions_on_sizes() -> Iterator[list[str]]:
         yield seen
     finally:
         torch.SymBool.__bool__ = original  # type: ignore[method-assign]
+
+
+class DataDetached(TorchFunctionMode):
+    """`x.data` is `x.detach()` inside. torch.export cannot follow the former, and its strict form takes what the
+    example gives for a constant (torch 2.13)."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == _GET_DATA:
+            return args[0].detach()
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
-from graphaudit.capture.context import decisions_on_sizes, tracing
+from graphaudit.capture.context import DataDetached, decisions_on_sizes, tracing
 from graphaudit.capture.control_flow import FASTER_AS_LOOP, UNDRAWN, Bounds, Refused, Regions, Session, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
@@ -185,9 +185,10 @@ def _state_traced(module: nn.Module, session: Session | None) -> AbstractContext
 
 
 def _torch_export(session: Session, call: Call, *, strict: bool) -> ExportedProgram:
-    exported = torch.export.export(
-        session.root, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict
-    )
+    with nullcontext() if strict else DataDetached():
+        exported = torch.export.export(
+            session.root, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict
+        )
     # A generator that forward itself has seeded draws the same in every call: the graph keeps it as it stands now.
     seeded = session.generators.moved(torchs=True)
     for name, value in exported.constants.items():

@@ -55,6 +55,7 @@ class Reference:
         self.other_values = 0
         self.double_reason = ""
         self.beyond_bounds: set[int] = set()  # samples of the last check on which a guard was true
+        self.speaks_of_nan = True  # whether the policy says what NaN and infinity in an input are to give
         self.replays = True  # whether the graph draws eager's sequence; if not, distributions are compared
         self._drawn: dict[int, list[list[torch.Tensor]]] = {}  # eager's outputs on a sample, over many seeds
         self._guarded = False
@@ -84,7 +85,7 @@ class Reference:
     def single(self, number: int) -> Reference:
         """The same for one sample alone."""
         alone = Reference(self.policy, [self.samples[number]], self._guards)
-        alone.replays = self.replays
+        alone.replays, alone.speaks_of_nan = self.replays, self.speaks_of_nan
         return alone
 
     @property
@@ -103,7 +104,7 @@ class Reference:
         self.beyond_bounds.clear()
         if not self.replays:
             return self._check_distribution(step, run, started)
-        tally = Tally(step, claims, self._interface, self.samples, self._overflows, self._roundoff_of)
+        tally = Tally(step, claims, self._interface, self.samples, self._overflows_or_strays(), self._roundoff_of)
         try:
             first = 0
             for block in self._blocks():
@@ -245,6 +246,13 @@ class Reference:
         if not _overflowed(doubles):
             return Overflow.EAGER
         return Overflow.EVERYWHERE if self.samples[number].is_far else None
+
+    def _overflows_or_strays(self) -> list[Overflow | None]:
+        """An input that the tool gave a NaN or an infinity is out of range where the policy says nothing of them."""
+        odd = [any(not bool(t.isfinite().all()) for t in inputs) for inputs in self._inputs]
+        if self.speaks_of_nan or any(o and s.is_own for o, s in zip(odd, self.samples)):
+            return self._overflows
+        return [Overflow.EVERYWHERE if o else known for o, known in zip(odd, self._overflows)]
 
     def _run_candidate(self, run: Runner, number: int, seed: int | None = None) -> list[torch.Tensor]:
         origin = self.samples[number].origin

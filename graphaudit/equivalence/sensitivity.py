@@ -13,12 +13,15 @@ Functions that no standard asks to be rounded correctly, such as tanh and exp, m
 last places (log(1 - tanh(x)**2 + 1e-6) shows it, where x may move by units without tanh(x) moving at all). A result
 that bfloat16 holds exactly stays, as above, except that 1 and -1 may become the next number inside where the function
 only ever approaches them.
+
+Equal elements that torch.topk or torch.sort orders are a tie that no nudge breaks where they are exact, as zeros are:
+there, eager is run once more with ties broken as ONNX breaks them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,6 +30,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphaudit.equivalence.eager import Eager
+from graphaudit.equivalence.ties import LowestFirst
 
 NUDGES = 8
 _ULPS = 4
@@ -49,10 +53,12 @@ class Moves:
 
     moved    largest change of a float element over all nudges; 0 where it became NaN or infinite
     answers  the integer results, (nudges, …); None for floats
+    tied     the result with ties broken as ONNX breaks them; None where there is no tie
     """
 
     moved: torch.Tensor
     answers: torch.Tensor | None
+    tied: torch.Tensor | None = None
 
 
 class Sensitivity:
@@ -74,7 +80,18 @@ class Sensitivity:
         if number not in self._known:
             runs = [moves for run in self._runs if (moves := self._moves_of(run, number, args, kwargs))]
             self._known[number] = [_join(of_output) for of_output in zip(*runs)]
+            tied = self._tied(number, args, kwargs)
+            if tied is not None and [t.shape for t in tied] == [m.moved.shape for m in self._known[number]]:
+                self._known[number] = [replace(m, tied=t) for m, t in zip(self._known[number], tied)]
         return self._known[number]
+
+    def _tied(self, number: int, args: Any, kwargs: Any) -> list[torch.Tensor] | None:
+        try:
+            with LowestFirst() as mode:
+                outputs = self._runs[0](args, kwargs, seed=number)
+        except Exception:  # as in _moves_of
+            return None
+        return [torch.view_as_real(o) if o.is_complex() else o for o in outputs] if mode.changed else None
 
     def _moves_of(self, run: Eager, number: int, args: Any, kwargs: Any) -> list[Moves] | None:
         try:

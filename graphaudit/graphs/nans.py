@@ -18,6 +18,11 @@ _CLEANING = frozenset({"aten.nan_to_num", "aten.nanmean", "aten.nansum"})
 _FLOATS = ("float", "bfloat", "complex")
 
 
+def speaks_of_nan(view: GraphView) -> bool:
+    """Whether the program tests anything for NaN or infinity, or cleans it of them."""
+    return any(base_op(node) == "aten.isinf" or _tested(view, node) for node in view.nodes)
+
+
 class Nans:
     """The values of `view` that can be NaN."""
 

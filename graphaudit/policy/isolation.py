@@ -8,9 +8,10 @@ used, and what a call changed is put back, training flags included.
 from __future__ import annotations
 
 import copy
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from graphaudit.errors import PolicyError
+from graphaudit.policy.closures import rebind
 from graphaudit.policy.held import HeldGenerators, library_generators
 from graphaudit.policy.usercode import is_users
 
@@ -119,7 +121,7 @@ class Working:
         for m, _ in flags:
             m.training = False
         try:
-            with torch.set_grad_enabled(self.gradients):
+            with torch.set_grad_enabled(self.gradients), _uncompiled():
                 yield self.module
         finally:
             self._snapshot.restore()
@@ -132,11 +134,17 @@ class Working:
             return [module(*clone_tensors(args)) for args in calls]
 
 
+def _uncompiled() -> AbstractContextManager[Any]:
+    """What `torch.compile` was applied to runs as it is written, inside: compiling it anew takes minutes, and its
+    kernels round otherwise."""
+    # Nothing is compiled where torch._dynamo was never imported; importing it takes seconds.
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
 def private_copy(module: nn.Module, gradients: bool = False) -> Working:
     """A `Working` over a deep copy of `module`, or over `module` itself where it cannot be copied."""
     try:
-        with _CopyNonLeaves(), torch.no_grad():
-            copied = copy.deepcopy(module, _shared())
+        copied = _deep_copy(module)
     except Exception:  # a lock, a file, an iterator among the attributes: any exception the object likes
         return Working(module, is_copy=False, gradients=gradients)
     return Working(copied, is_copy=True, gradients=gradients)
@@ -150,15 +158,22 @@ def _shared() -> dict[int, Any]:
 def double_copy(module: nn.Module) -> nn.Module | None:
     """A deep copy in float64, or None where the module cannot be copied."""
     try:
-        with _CopyNonLeaves(), torch.no_grad():
-            copied = copy.deepcopy(module, _shared()).double()
-            for m in copied.modules():
-                for name, value in list(m.__dict__.items()):
-                    if isinstance(value, torch.Tensor) and value.is_floating_point():
-                        m.__dict__[name] = value.double()
-            return copied
+        copied = _deep_copy(module).double()
+        for m in copied.modules():
+            for name, value in list(m.__dict__.items()):
+                if isinstance(value, torch.Tensor) and value.is_floating_point():
+                    m.__dict__[name] = value.double()
+        return copied
     except Exception:  # as in private_copy
         return None
+
+
+def _deep_copy(module: nn.Module) -> nn.Module:
+    memo = _shared()
+    with _CopyNonLeaves(), torch.no_grad():
+        copied = copy.deepcopy(module, memo)
+    rebind(copied, memo)
+    return copied
 
 
 def clone_tensors(tree: Any) -> Any:

@@ -106,3 +106,27 @@ def test_a_node_s_place_is_the_line_of_the_helper_that_computes_it() -> None:
     assert lines["exp"] == "weights = torch.exp(scores)"
     assert lines["div"] == "return weights / weights.sum(-1, keepdim=True)"
     assert lines["linear"] == "return by_hand(self.net(obs))"
+
+
+def test_the_data_of_a_tensor_is_that_tensor() -> None:
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2
+        y.data[x > 0] = 0.5
+        y.data.mul_(self.scale.data)
+        if y.sum().data > 0:
+            y = y + 1
+        return y.argmax(-1).data, y
+
+    class Old(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+    Old.forward = forward
+    policy = p.Policy(name="old", module=Old(), example_args=(torch.ones(2, 3),))
+    captured = capture(policy)
+    assert captured.program is not None and captured.frozen == []
+    for seed in range(4):
+        x = torch.randn(2, 3, generator=torch.Generator().manual_seed(seed))
+        for got, wanted in zip(captured.program.runner()([x]), policy.working(x), strict=True):
+            assert torch.equal(got, wanted)

@@ -164,6 +164,38 @@ def test_a_tie_between_equal_logits_is_undecided_and_named() -> None:
     assert "too little is decided" in everywhere.note
 
 
+def test_equal_elements_may_be_ordered_as_onnx_orders_them() -> None:
+    zeros = torch.zeros(1, 64)
+    module = Apply(lambda x: x.topk(2)[1])
+
+    def lowest_first(inputs):
+        return [inputs[0].sort(dim=-1, descending=True, stable=True)[1][..., :2]]
+
+    def highest_first(inputs):
+        return [63 - inputs[0].flip(-1).sort(dim=-1, descending=True, stable=True)[1][..., :2]]
+
+    assert not torch.equal(module(zeros), lowest_first([zeros])[0]), "torch has to break this tie otherwise"
+    verdict = reference(module, zeros).check("lowest", lowest_first)
+    assert verdict.claim is Claim.EQUIVALENT and verdict.undecided == 0, verdict.note
+    assert "as ONNX orders equal ones, which torch leaves open" in verdict.note
+    assert reference(module, zeros).check("highest", highest_first).claim is Claim.DIVERGED
+
+
+def test_nan_that_the_tool_tried_counts_only_where_the_policy_speaks_of_it() -> None:
+    made = policy(Greedy(), *normal_inputs(0))
+    strange = Sample((torch.tensor([[torch.nan, 0.0, 1.0, 2.0]]),), {}, "path(0)")
+    ref = Reference(made, [*collect(made, 4), strange])
+
+    def loses_nan(inputs):
+        answer = runner(made.module)(inputs)[0]
+        return [torch.where(inputs[0].isnan().any(-1), 2, answer)]
+
+    assert ref.check("export", loses_nan, Claim.WHERE_FINITE).claim is Claim.DIVERGED
+    ref.speaks_of_nan = False
+    assert ref.check("export", loses_nan, Claim.WHERE_FINITE).holds
+    assert ref.check("pass", loses_nan).claim is Claim.DIVERGED
+
+
 def test_rounding_of_exact_halves_has_one_right_answer() -> None:
     module = Apply(lambda x: torch.round(x))
     away = runner(Apply(lambda x: torch.floor(x + 0.5)))
