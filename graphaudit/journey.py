@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
-from graphaudit.capture import Blocker, Capture, EventKind, Observation, captured_steps, observe
+from graphaudit.capture import Blocker, Capture, Event, EventKind, Observation, captured_steps, observe
 from graphaudit.capture.arguments import with_tensors_for_numbers
 from graphaudit.capture.optional import with_zeros_for_none
 from graphaudit.control_flow import ControlFlow, LoopChoice
@@ -37,6 +38,7 @@ from graphaudit.policy import Policy
 from graphaudit.policy.gradients import with_gradients
 from graphaudit.policy.isolation import Fingerprint
 from graphaudit.policy.stateful import StateRefused
+from graphaudit.policy.written_parameters import DataAsAlias, with_buffers_for
 from graphaudit.registry import checks
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level
@@ -92,7 +94,7 @@ class Journey:
 
     def _capture(self, form: ControlFlow) -> Capture:
         self.say("capturing")
-        made = _unwritten(self.observation) or self._captured(form)
+        made = self._captured(form)
         if made.program is not None and _draws(made.program):
             self.observation.changes_with_seed = True
         return made
@@ -103,10 +105,15 @@ class Journey:
 
     def _captured(self, form: ControlFlow) -> Capture:
         """The capture of the stepped policy where forward keeps state and that can be captured, else of the policy."""
-        writes = self.observation.of(EventKind.WRITE_BUFFER, EventKind.WRITE_ATTRIBUTE)
+        writes = self.observation.of(EventKind.WRITE_BUFFER, EventKind.WRITE_ATTRIBUTE, EventKind.WRITE_PARAMETER)
         places = [(e.detail, e.place) for e in writes]
+        written = self.observation.of(EventKind.WRITE_PARAMETER)
+        policy = with_buffers_for(self.policy, {e.detail for e in written}) if written else self.policy
+        if policy is None:
+            return _refused(written)
         try:
-            self.stepped, captured = captured_steps(self.policy, _user_calls(self.policy), places, form)
+            with DataAsAlias() if written else nullcontext():
+                self.stepped, captured = captured_steps(policy, _user_calls(policy), places, form)
         except StateRefused as refused:
             place = next((p for path, p in places if path == refused.root), None)
             return Capture(None, None, [Blocker(refused.reason, place)])
@@ -346,11 +353,10 @@ def _translated(program: Program, rulebook: Rulebook) -> OnnxModel | Refusal:
         return Refusal("export", refused.reason, tuple(refused.missing))
 
 
-def _unwritten(observation: Observation) -> Capture | None:
-    """A failed capture where forward writes to a parameter: torch.export crashes the process over `p.data.mul_(…)`."""
-    writes = observation.of(EventKind.WRITE_PARAMETER)
-    reason = "forward writes to the parameter {}, which a captured graph cannot follow"
-    return Capture(None, None, [Blocker(reason.format(e.detail), e.place) for e in writes]) if writes else None
+def _refused(written: Sequence[Event]) -> Capture:
+    """A failed capture, because forward writes to parameters that cannot be made state."""
+    reason = "forward writes to the parameter {}, which cannot be made state here"
+    return Capture(None, None, [Blocker(reason.format(e.detail), e.place) for e in written])
 
 
 def _user_calls(policy: Policy) -> list[Sequence[Any]]:

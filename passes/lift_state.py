@@ -28,6 +28,7 @@ class LiftState(Pass[Program]):
     level = Level.FX
     fixes = (
         "buffer-mutation",
+        "parameter-mutation",
         "python-state-mutation",
         "recurrent-state-hidden",
         "normaliser-updates-in-inference",

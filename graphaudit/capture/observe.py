@@ -92,7 +92,8 @@ def _record(policy: Policy, args: Sequence[Any]) -> Recording:
     if not any(e.kind is EventKind.CONTROL_FLOW_OP for e in recording.events):
         with policy.working.fresh() as module:
             given = _seeded_arguments(policy, args)
-            with Conversions(recording), Dispatches(recording, Storages(module, *given)):
+            storages = Storages(module, *given)
+            with Conversions(recording, storages), Dispatches(recording, storages):
                 module(*given[0], **given[1])
     return recording
 

@@ -109,11 +109,12 @@ class Recording:
 
 
 class Conversions(TorchFunctionMode):
-    """Tensors that become Python or NumPy values, and tensors made of such values."""
+    """Tensors that become Python or NumPy values, tensors made of such values, and tensors that are given other data."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, storages: Storages) -> None:
         super().__init__()
         self._recording = recording
+        self._storages = storages
         tensor = torch.Tensor
         self._kinds: dict[Any, EventKind] = {
             tensor.__bool__: EventKind.BOOL,
@@ -134,6 +135,10 @@ class Conversions(TorchFunctionMode):
         kind = self._kinds.get(func)
         if kind is not None:
             self._note(kind, func, args)
+        elif func == torch.Tensor.data.__set__:  # type: ignore[attr-defined]
+            owner = self._storages.owner(args[0])
+            if owner is not None:
+                self._recording.add(*owner, sys._getframe(1))
         result = func(*args, **(kwargs or {}))
         if kind is not None:
             self._recording.count(kind, result)

@@ -52,7 +52,7 @@ class Snapshot:
                 container.clear()
                 container.extend(items) if isinstance(container, list | deque) else container.update(items)
         for index, (tensor, values, version) in enumerate(self._tensors):
-            if tensor._version != version:
+            if tensor._version != version or not (tensor.is_meta or torch.equal(tensor, values)):
                 with torch.no_grad():
                     tensor.copy_(values)
                 self._tensors[index] = (tensor, values, tensor._version)

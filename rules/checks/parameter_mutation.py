@@ -8,7 +8,8 @@ networks that follow inside `forward`.
 ## Why it matters
 
 The write is lost in every exported model: each call starts from the weights of the export. The captured module itself
-may have been changed by the capture run, so the saved weights need not even be those that were trained.
+may have been changed by the capture run, so the saved weights need not even be those that were trained. A rewrite makes
+such a parameter state of the bundle, as it does with buffers, unless a recurrent layer or a second name holds it, too.
 
 ## Example
 
