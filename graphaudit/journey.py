@@ -18,13 +18,14 @@ from graphaudit.capture import Blocker, Capture, Event, EventKind, Observation, 
 from graphaudit.capture.arguments import with_tensors_for_numbers
 from graphaudit.capture.optional import with_zeros_for_none
 from graphaudit.control_flow import ControlFlow, LoopChoice
-from graphaudit.equivalence.certificate import certify
+from graphaudit.equivalence.certificate import certify, narrowed
 from graphaudit.equivalence.episodes import episodes, through, with_states
 from graphaudit.equivalence.inputs import Sample, collect
 from graphaudit.equivalence.proof import prove
 from graphaudit.equivalence.reference import Reference
 from graphaudit.equivalence.verdict import Claim, PathCoverage, Verdict, weakest
 from graphaudit.export.bundle import write_bundle
+from graphaudit.export.locate import name_first_difference
 from graphaudit.export.translate import ExportRefused, to_onnx
 from graphaudit.findings import Finding, merge
 from graphaudit.graphs.fx_view import view_program
@@ -41,7 +42,7 @@ from graphaudit.policy.stateful import StateRefused
 from graphaudit.policy.written_parameters import DataAsAlias, with_buffers_for
 from graphaudit.registry import checks
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
-from graphaudit.rewrite.base import Level
+from graphaudit.rewrite.base import Level, Pass
 from graphaudit.rewrite.fixes import explain_left, mark_captured, mark_fixed
 from graphaudit.rewrite.manager import PassManager
 from graphaudit.rewrite.pipeline import Fix, PipelineResult
@@ -254,7 +255,10 @@ class Rewriting:
             conditions = [*(g.condition for g in guards), *captured.conditions]
             if not self.reference.replays:
                 conditions += [f"a seed does not replay the draws at {p}, made on one path" for p in captured.one_sided]
-            certificate = certify(self._journey.policy, name, self.reference, verdicts, conditions, self.paths)
+            if self._model is not None and self._model.computes_in:
+                conditions.append(narrowed(self._model.computes_in, verdicts))
+            made = [c for row in self._rows if not row.rolled_back for c in row.conversions if c.way]
+            certificate = certify(self._journey.policy, name, self.reference, verdicts, conditions, self.paths, made)
         return Report(
             graphaudit_version=__version__,
             command="rewrite",
@@ -272,6 +276,7 @@ class Rewriting:
     def write(self, output: str | Path, report: Report, seed: int) -> Path:
         """The bundle of a policy that is fit."""
         assert self._model is not None and self.reference is not None and report.certificate is not None
+        self.reference.compute_in(self._model.computes_in)
         return write_bundle(
             output,
             model=self._model,
@@ -290,29 +295,47 @@ class Rewriting:
         model = _translated(program, self._rulebook)
         if isinstance(model, Refusal):
             return model
-        try:
-            held = self._row(
-                "export", "export", lambda: self._check_model("export", model, Claim.WHERE_FINITE), started
-            )
-        except ort.RuntimeRefused as error:
+        refused = self._run_export(model, started)
+        if refused is None and not self._rows[-1].holds:
             self._model = model
-            return Refusal("runtime", str(error))
-        if not held:
-            self._model = model
+            assert self.reference is not None
+            name_first_difference(program, model, self.reference, self._rows[-1])
             return None
-        passed = self._passes(Level.ONNX, model, self._check_model)
+        begun = self._passes(Level.ONNX, model, self._check_model, only=lambda step: step.runs_first)
+        if refused is not None and not any(row.changed and row.holds for row in begun.rows):
+            self._model = begun.artifact
+            return refused
+        passed = begun
+        if not begun.stopped:
+            passed = self._passes(Level.ONNX, begun.artifact, self._check_model, only=lambda step: not step.runs_first)
         self._model = None if passed.stopped else passed.artifact
         if self._model is not None and self.episodes is not None:
             self._check_episodes(self.episodes, self._model)
         return None
 
+    def _run_export(self, model: OnnxModel, started: float) -> Refusal | None:
+        """Compare the model as translated; why ONNX Runtime does not run it, which a pass may repair."""
+        try:
+            self._row("export", "export", lambda: self._check_model("export", model, Claim.WHERE_FINITE), started)
+        except ort.RuntimeRefused as error:
+            self._rows.append(PassRow(name="export", level="export", changed=0, seconds=time.perf_counter() - started))
+            return Refusal("runtime", str(error))
+        return None
+
     def _check_episodes(self, whole: Reference, model: OnnxModel) -> None:
         """The user's own module against the model, from its first state on, over several steps."""
         assert self._journey.stepped is not None
+        whole.compute_in(model.computes_in)
         run = through(ort.runner(model), self._journey.stepped)
         self._row("episodes", "onnx", lambda: whole.check("episodes", run, weakest([self._claim, Claim.GIVEN_STATE])))
 
-    def _passes(self, level: Level, artifact: Any, check: Callable[[str, Any, Claim], Verdict]) -> PipelineResult[Any]:
+    def _passes(
+        self,
+        level: Level,
+        artifact: Any,
+        check: Callable[[str, Any, Claim], Verdict],
+        only: Callable[[Pass[Any]], bool] = lambda _: True,
+    ) -> PipelineResult[Any]:
         result = self._manager.run(
             level,
             artifact,
@@ -321,10 +344,10 @@ class Rewriting:
             target=self._target,
             claim=self._claim,
             on_step=self._journey.say,
+            only=only,
         )
         self._rows += result.rows
-        self._claim = result.claim
-        self._fixes += result.fixes
+        self._claim, self._fixes = result.claim, self._fixes + result.fixes
         return result
 
     def _row(self, name: str, level: str, check: Callable[[], Verdict], started: float | None = None) -> bool:
@@ -343,6 +366,7 @@ class Rewriting:
 
     def _check_model(self, step: str, model: OnnxModel, claims: Claim) -> Verdict:
         assert self.reference is not None
+        self.reference.compute_in(model.computes_in)
         return self.reference.check(step, ort.runner(model), claims)
 
 

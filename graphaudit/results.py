@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from graphaudit.control_flow import LoopChoice
-from graphaudit.equivalence.verdict import Certificate, Verdict
+from graphaudit.equivalence.verdict import Certificate, Conversion, Verdict
 from graphaudit.findings import Finding, Place, Severity
 
 SCHEMA_VERSION = 1
@@ -46,7 +46,8 @@ class LeftAlone(msgspec.Struct, kw_only=True):
 
 
 class PassRow(msgspec.Struct, kw_only=True):
-    """One step of the rewrite and its check. `rolled_back` steps left no trace in the result."""
+    """One step of the rewrite and its check. `rolled_back` steps left no trace in the result; `place` is the line at
+    which the result first differs, where that is known."""
 
     name: str
     level: str  # fx, onnx, or export for the translation between them
@@ -54,7 +55,14 @@ class PassRow(msgspec.Struct, kw_only=True):
     verdict: Verdict | None = None  # None: nothing changed, so there was nothing to check
     rolled_back: bool = False
     left: list[LeftAlone] = []
+    conversions: list[Conversion] = []
+    place: Place | None = None
     seconds: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether its check held, or there was nothing to check."""
+        return self.verdict is None or self.verdict.holds
 
 
 class Islands(msgspec.Struct, kw_only=True):

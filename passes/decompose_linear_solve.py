@@ -7,6 +7,7 @@
     linalg_cholesky(A), cholesky(A)        →  Cholesky's factorisation, column by column
     cholesky_solve(B, L)                   →  two substitutions
     cholesky_inverse(L)                    →  the same with B = identity
+    linalg_slogdet(A)                      →  the same elimination; signs and logarithms of the pivots
 
 - A is real, of n x n with known n <= 8; dimensions before that are batches. In every step the pivot is the entry of
   largest magnitude, as in LAPACK's getrf, and the first of equal ones.
@@ -41,6 +42,7 @@ class DecomposeLinearSolve(OperatorPass):
         f"aten.{name}"
         for name in (
             *("linalg_solve", "linalg_inv", "inverse", "linalg_solve_triangular", "triangular_solve"),
+            *("_linalg_slogdet", "linalg_inv_ex"),
             *("linalg_cholesky", "linalg_cholesky_ex", "cholesky", "cholesky_solve", "cholesky_inverse"),
         )
     )
@@ -58,7 +60,8 @@ class DecomposeLinearSolve(OperatorPass):
             return "the size of the matrix varies"
         if size > _LARGEST:
             return f"the matrix is {size} x {size}; written out are those up to {_LARGEST} x {_LARGEST}"
-        if isinstance(node.meta["val"], tuple | list) and results_read(node) - {0}:
+        results = {0, 1} if operator == "_linalg_slogdet" else {0}
+        if isinstance(node.meta["val"], tuple | list) and results_read(node) - results:
             return f"{operator} returns a second result, which is read"
         return function
 
@@ -73,6 +76,17 @@ def _solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 def _inverse(A: Tensor) -> Tensor:
     return _eliminate(A, _identity(A))
+
+
+def _inverse_ex(A: Tensor, *, check_errors: bool = False) -> tuple[Tensor, None]:  # noqa: ARG001
+    return _inverse(A), None
+
+
+def _slogdet(A: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    rows, swapped = _echelon(A)
+    pivots = [row[..., 0, k] for k, row in enumerate(rows)]
+    sign = torch.stack([p.sign() for p in pivots] + [1.0 - 2.0 * s.to(A.dtype) for s in swapped], -1).prod(-1)
+    return sign, torch.stack(pivots, -1).abs().log().sum(-1), None, None
 
 
 def _solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
@@ -118,6 +132,8 @@ def _cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 _FUNCTIONS: dict[str, tuple[Function, str]] = {  # and which argument is the matrix
     "linalg_solve": (_solve, "A"),
     "linalg_inv": (_inverse, "A"),
+    "linalg_inv_ex": (_inverse_ex, "A"),
+    "_linalg_slogdet": (_slogdet, "A"),
     "inverse": (_inverse, "self"),
     "linalg_solve_triangular": (_solve_triangular, "self"),
     "triangular_solve": (_triangular_solve, "A"),
@@ -130,14 +146,26 @@ _FUNCTIONS: dict[str, tuple[Function, str]] = {  # and which argument is the mat
 
 
 def _eliminate(A: Tensor, B: Tensor) -> Tensor:
-    """X in A @ X = B. `below` holds the rows of [A B] that are not done yet."""
+    """X in A @ X = B."""
     size = A.shape[-1]
     batch = torch.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    below = torch.cat([A.expand(*batch, -1, -1), B.expand(*batch, -1, -1)], -1)
+    rows, _ = _echelon(torch.cat([A.expand(*batch, -1, -1), B.expand(*batch, -1, -1)], -1))
+    work = torch.cat(rows, -2)
+    return _substitute(work[..., :size], work[..., size:], upper=True)
+
+
+def _echelon(below: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """The rows of the upper triangle that elimination leaves, and which steps swapped two rows.
+
+    `below` holds the rows that are not done yet.
+    """
     rows: list[Tensor] = []
+    swapped: list[Tensor] = []
+    size = below.shape[-2]
     for k in range(size):
         if k < size - 1:
             best = below[..., k].abs().argmax(-1, keepdim=True)
+            swapped.append(best[..., 0] != 0)
             chosen = (torch.arange(size - k) == best).unsqueeze(-1)
             pivot = torch.where(chosen, below, 0.0).sum(-2, keepdim=True)
             below = torch.where(chosen, below[..., :1, :], below)[..., 1:, :]
@@ -145,8 +173,7 @@ def _eliminate(A: Tensor, B: Tensor) -> Tensor:
         else:
             pivot = below
         rows.append(pivot)
-    work = torch.cat(rows, -2)
-    return _substitute(work[..., :size], work[..., size:], upper=True)
+    return rows, swapped
 
 
 def _substitute(A: Tensor, B: Tensor, *, upper: bool, unit: bool = False) -> Tensor:

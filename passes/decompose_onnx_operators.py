@@ -1,137 +1,166 @@
-"""ONNX operators that the target refuses are written in operators that it takes.
+"""ONNX operators that the target refuses are written in operators that it takes, by the first way that holds.
 
     ReduceL2(x, axes)       →  Sqrt(ReduceSumSquare(x, axes))
     ReduceL1(x, axes)       →  ReduceSum(Abs(x), axes)
     Where(c, a, b) of bool  →  Or(And(c, a), And(Not(c), b))
     DFT(x) of a real x      →  MatMul(x, [cos, -sin]), the columns of frequency k from cos(2 pi j k / n), n = x's length
+    any operator            →  the function body that the ONNX standard gives it
+    op(x) of uint8          →  Cast(op(Cast(x, int32)), uint8): a dtype that holds all values of the other one
+    op(x) of float64        →  Cast(op(Cast(x, float32)), float64), unless the option `float32` is off
 
-- Driven by the target's rulebook: a node is rewritten only if the rulebook says that it does not run, and stays if it
-  says so of one of the new nodes as well. "Unknown" is no refusal.
+- Driven by the target's rulebook: a node is rewritten only if the rulebook says that it does not run. A way holds if
+  the rulebook refuses none of the new nodes, or if those can be made legal by the same ways. "Unknown" is no refusal.
 - DFT runs forward along the last dimension of the signal, over its whole length, which is known and at most 512.
-- Left alone: nodes inside branches and loops.
+- Left alone, with what each way failed on: nodes for which no way holds. Nodes inside branches and loops stay too.
 
-Where is exact; the others differ by rounding, DFT by that of n products. The matrix is computed in float64.
+Where and wider integers are exact; the others differ by rounding, DFT by that of n products. The matrix is computed in
+float64. Where float64 becomes float32, inputs and outputs of the model keep their dtypes, the check allows for the
+rounding errors of float32 from there on, and the certificate says so and states the largest difference seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import count
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import NodeProto, helper, numpy_helper
+from onnx import helper
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.onnx_view import view_model
 from graphaudit.graphs.view import Node, Value
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
+from graphaudit.rewrite.conversion import Draft, Way, convert
 from graphaudit.rulebook import Rulebook, Support, load_rulebook
+from graphaudit.rulebook.bodies import function_body
+from graphaudit.rulebook.schemas import installed_signatures
 from graphaudit.rulebook.target import Target
 
 _LONGEST_DFT = 512  # the matrix has n² numbers
+# Dtypes that hold all values of another one. Integers wrap alike in both, once they are cast back.
+_WIDER = {
+    "bool": ("uint8", "int32", "int64"),
+    "uint8": ("int32", "int64"),
+    "int8": ("int32", "int64"),
+    "uint16": ("int32", "int64"),
+    "int16": ("int32", "int64"),
+    "int32": ("int64",),
+    "uint32": ("int64",),
+    "float16": ("float32",),
+    "bfloat16": ("float32",),
+}
+
+
+class Options(PassOptions, frozen=True):
+    """`float32`: a node that the target does not take in float64 may be computed in float32."""
+
+    float32: bool = True
 
 
 class DecomposeOnnxOperators(Pass[OnnxModel]):
-    """ReduceL1, ReduceL2, Where on bool and DFT → operators that the target takes."""
+    """Whatever the target refuses → operators that it takes."""
 
     name = "decompose_onnx_operators"
     level = Level.ONNX
-    fixes = ("unsupported-op", "complex")
-    target_ops = frozenset({"ReduceL1", "ReduceL2", "Where", "DFT"})
+    fixes = ("unsupported-op", "complex", "float64")
+    runs_first = True
     claims = Claim.EQUIVALENT
+    Options = Options
 
     def run(self, artifact: OnnxModel, target: Target) -> PassResult[OnnxModel]:
         """Rewrite what the rulebook refuses, if it takes what comes instead."""
         result = PassResult(artifact)
         rulebook = load_rulebook(target.name)
         for node in view_model(artifact).nodes:
-            way = _WAYS.get(node.op) if not node.domain else None
-            if way is None or rulebook.answer(node).support is not Support.UNSUPPORTED:
+            if rulebook.answer(node).support is not Support.UNSUPPORTED:
                 continue
-            reason = "it stands inside a branch or a loop" if node.graph else _rewrite(artifact, node, way, rulebook)
-            (result.left if reason else result.rewritten).append(Site(node.name, node.place, reason))
+            if node.graph:
+                result.left.append(Site(node.name, node.place, "it stands inside a branch or a loop"))
+                continue
+            made = convert(artifact, node, partial(_ways, self.options.float32), rulebook)
+            (result.rewritten if made.way else result.left).append(Site(node.name, node.place, made.failure, made))
         return result
 
 
-@dataclass
-class _Draft:
-    """The nodes that are to stand in the place of `old`, and the constants that they read."""
-
-    old: NodeProto
-    taken: set[str]
-    nodes: list[NodeProto] = field(default_factory=list)
-    constants: list[onnx.TensorProto] = field(default_factory=list)
-
-    def add(self, operator: str, *inputs: str, result: str = "", **attributes: int) -> str:
-        """Append a node; return its output, which is called after the output of the old node."""
-        output = result or self._name(operator)
-        name = f"{self.old.name or self.old.output[0]}_{operator}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [output], name, **attributes))
-        return output
-
-    def constant(self, array: NDArray[np.generic]) -> str:
-        """A new initializer; return its name."""
-        name = self._name("constant")
-        self.constants.append(numpy_helper.from_array(array, name))
-        return name
-
-    def _name(self, hint: str) -> str:
-        stem = f"{self.old.output[0]}_{hint}"
-        name = next(n for i in count() if (n := f"{stem}_{i}") not in self.taken)
-        self.taken.add(name)
-        return name
+def _ways(float32: bool, node: Node) -> Iterator[Way]:
+    if not node.domain and node.op in _WRITTEN_OUT:
+        write = _WRITTEN_OUT[node.op]
+        yield Way("written out", lambda node, draft, _: write(node, draft))
+    yield Way("the standard's function body", _function_body)
+    present = (v.dtype or "" for v in (*node.inputs, *node.outputs) if v is not None)
+    for narrow in dict.fromkeys(present):
+        for wide in _WIDER.get(narrow, ()):
+            yield Way(f"{wide} for {narrow}", partial(_in_dtype, narrow, wide))
+        if narrow == "float64" and float32:
+            yield Way("float32 for float64", partial(_in_dtype, "float64", "float32"), computes_in="float32")
 
 
-_Way = Callable[[Node, _Draft], str]  # fills the draft; empty, or why that cannot be done
-
-
-def _rewrite(model: OnnxModel, node: Node, way: _Way, rulebook: Rulebook) -> str:
-    """Put what `way` drafts in the place of `node`, unless the target refuses it too; empty, or why not."""
-    graph = model.proto.graph
-    index = next(i for i, n in enumerate(graph.node) if n.output and n.output[0] == node.outputs[0].name)
-    old = NodeProto()
-    old.CopyFrom(graph.node[index])
-    names = [name for n in graph.node for name in (*n.input, *n.output)]
-    draft = _Draft(old, {*names, *(t.name for t in graph.initializer)})
-    reason = way(node, draft)
-    if reason:
-        return reason
-    _splice(graph, index, 1, draft.nodes)
-    graph.initializer.extend(draft.constants)
-    new = {n.name for n in draft.nodes}
-    answers = [(n, rulebook.answer(n)) for n in view_model(model).nodes if n.name in new]
-    refused = [f"{n.op}: {'; '.join(a.reasons)}" for n, a in answers if a.support is Support.UNSUPPORTED]
-    if refused:
-        _splice(graph, index, len(draft.nodes), [old])
-        del graph.initializer[len(graph.initializer) - len(draft.constants) :]
-        return f"tried {', '.join(n.op_type for n in draft.nodes)}, which does not run either ({'; '.join(refused)})"
-    if node.place is not None:
-        model.places.update((name, node.place) for n in draft.nodes for name in n.output)
+def _function_body(node: Node, draft: Draft, _: Rulebook) -> str:
+    try:
+        body = function_body(node)
+    except Exception as error:  # onnx's inliner raises whatever the C++ below it raises
+        return f"it could not be built ({type(error).__name__})"
+    if body is None:
+        return "it has none"
+    outer = {v.name for v in (*node.inputs, *node.outputs) if v is not None}
+    names = {name: draft.name("body") for n in body.graph.node for name in n.output if name and name not in outer}
+    for index, inner in enumerate(body.graph.node):
+        draft.nodes.append(onnx.NodeProto())
+        draft.nodes[-1].CopyFrom(inner)
+        draft.nodes[-1].name = f"{node.name}_body_{index}"
+        for values in (draft.nodes[-1].input, draft.nodes[-1].output):
+            values[:] = [names.get(name, name) for name in values]
     return ""
 
 
-def _splice(graph: onnx.GraphProto, index: int, length: int, new: list[NodeProto]) -> None:
-    nodes = [*graph.node[:index], *new, *graph.node[index + length :]]
-    copies = []
-    for node in nodes:
-        copies.append(NodeProto())
-        copies[-1].CopyFrom(node)
-    graph.ClearField("node")
-    graph.node.extend(copies)
+def _in_dtype(narrow: str, wide: str, node: Node, draft: Draft, rulebook: Rulebook) -> str:
+    """The node between casts: every input and output whose type variable is `narrow` here is `wide`."""
+    signature = installed_signatures().find(node.domain, node.op, node.opset or 0)
+    if signature is None:
+        return "the operator has no schema"
+    if node.op == "Cast":
+        return "a cast is what it is"
+    cast = {id(v) for p, v in signature.bound(node) if v.dtype == narrow and wide in signature.types[p.variable]}
+
+    def widened(value: Value | None) -> Value | None:
+        return replace(value, dtype=wide) if value is not None and id(value) in cast else value
+
+    inputs, outputs = tuple(map(widened, node.inputs)), tuple(map(widened, node.outputs))
+    answer = rulebook.answer(replace(node, inputs=inputs, outputs=outputs))  # type: ignore[arg-type]
+    if not cast or answer.support is Support.UNSUPPORTED:
+        return "; ".join(answer.reasons) or f"{node.op} takes no {wide}"
+    back = [v is not None and id(v) in cast for v in node.outputs]
+    names = [
+        draft.add("Cast", name, to=_element(wide)) if v is not None and id(v) in cast else name
+        for v, name in zip(node.inputs, draft.old.input)
+    ]
+    results = [draft.name(wide) if is_cast else name for is_cast, name in zip(back, draft.old.output)]
+    copied = onnx.NodeProto()
+    copied.CopyFrom(draft.old)
+    copied.input[:], copied.output[:] = names, results
+    draft.nodes.append(copied)
+    for is_cast, result, name in zip(back, results, draft.old.output):
+        if is_cast:
+            draft.add("Cast", result, result=name, to=_element(narrow))
+    return ""
 
 
-def _norm2(node: Node, draft: _Draft) -> str:  # noqa: ARG001
+def _element(dtype: str) -> int:
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def _norm2(node: Node, draft: Draft) -> str:  # noqa: ARG001
     squares = draft.add("ReduceSumSquare", *draft.old.input)
     draft.nodes[-1].attribute.extend(draft.old.attribute)
     draft.add("Sqrt", squares, result=draft.old.output[0])
     return ""
 
 
-def _norm1(node: Node, draft: _Draft) -> str:
+def _norm1(node: Node, draft: Draft) -> str:
     magnitudes = draft.add("Abs", draft.old.input[0])
     axes = list(draft.old.input[1:])
     if node.attributes.get("axes") is not None:  # an attribute up to opset 17; ReduceSum has an input since 13
@@ -141,7 +170,7 @@ def _norm1(node: Node, draft: _Draft) -> str:
     return ""
 
 
-def _select(node: Node, draft: _Draft) -> str:
+def _select(node: Node, draft: Draft) -> str:
     if node.outputs[0].dtype != "bool":
         return f"it selects {node.outputs[0].dtype}, not bool"
     condition, first, second = draft.old.input
@@ -151,7 +180,7 @@ def _select(node: Node, draft: _Draft) -> str:
     return ""
 
 
-def _transform(node: Node, draft: _Draft) -> str:
+def _transform(node: Node, draft: Draft) -> str:
     source = node.inputs[0]
     assert source is not None
     if source.shape is None or source.dtype is None:
@@ -196,4 +225,9 @@ def _number(value: Value | None) -> int | None:
     return int(array.item()) if array is not None and array.size == 1 else None
 
 
-_WAYS: dict[str, _Way] = {"ReduceL2": _norm2, "ReduceL1": _norm1, "Where": _select, "DFT": _transform}
+_WRITTEN_OUT: dict[str, Callable[[Node, Draft], str]] = {
+    "ReduceL2": _norm2,
+    "ReduceL1": _norm1,
+    "Where": _select,
+    "DFT": _transform,
+}

@@ -1,15 +1,17 @@
 """Recurrent layers that the target would not run as written become their cells, one step after the other.
 
     gru(x, h)       →  r, z = sigmoid(W x + U h + b); n = tanh(W x + b + r * (U h + b)); h = n + z * (h - n)
-    lstm(x, h, c)   →  i, f, o = sigmoid(W x + U h + b); g = tanh(W x + U h + b); c = f * c + i * g; h = o * tanh(c)
+    lstm(x, h, c)   →  i, f, o = sigmoid(W x + U h + b); g = tanh(W x + U h + b); c = f * c + i * g; h = o * tanh(c),
+                       and with a projection h = P (o * tanh(c))
     rnn(x, h)       →  h = tanh(W x + U h + b), or with relu
 
 - The layer is rewritten where the rulebook of the target refuses the ONNX operator that it becomes, or names a hazard:
   the target runs it and may compute something else (ATC's parser of GRU never reads linear_before_reset, which torch
   needs).
-- So is every layer in float64: ONNX Runtime lists float64 for GRU and LSTM, and stops when it runs them.
+- So is every layer in float64: ONNX Runtime lists float64 for GRU and LSTM, and stops when it runs them. So is every
+  LSTM with a projection, which ONNX's LSTM does not have (torch writes one that does not load).
 - The number of steps is known and at most 64. Several layers, both directions and batch_first are taken.
-- Left alone: layers that the target takes, packed sequences, LSTM with projections, and dropout in training mode.
+- Left alone: layers that the target takes, packed sequences, and dropout in training mode.
 
 The results differ by rounding.
 
@@ -36,7 +38,8 @@ _MOST_STEPS = 64  # each step is some ten nodes in every layer and direction
 _ONNX = {"gru": "GRU", "lstm": "LSTM", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 
 State = tuple[Tensor, ...]
-Cell = Callable[[Tensor, State, Tensor, "Tensor | None"], State]  # W x + b of one step, state, U, its bias
+# W x + b of one step, the state, U, its bias, P
+Cell = Callable[[Tensor, State, Tensor, "Tensor | None", "Tensor | None"], State]
 
 
 class DecomposeRecurrentLayers(OperatorPass):
@@ -53,7 +56,9 @@ class DecomposeRecurrentLayers(OperatorPass):
         if node.target._schema.overload_name != "input":  # type: ignore[union-attr]
             return "its sequence is packed"
         source: fx.Node = argument(node, "input")
-        if source.meta["val"].dtype != torch.float64 and not _is_refused(operator, source, target):
+        projected = operator == "lstm" and shape(argument(node, "hx")[0])[-1] != shape(argument(node, "hx")[1])[-1]
+        wide = source.meta["val"].dtype == torch.float64
+        if not wide and not projected and not _is_refused(operator, source, target):
             return f"{target.name} takes {_ONNX[operator]}"
         steps = shape(source)[1 if argument(node, "batch_first") else 0]
         if not isinstance(steps, int):
@@ -62,9 +67,6 @@ class DecomposeRecurrentLayers(OperatorPass):
             return f"it runs over {steps} steps; written out are those up to {_MOST_STEPS}"
         if argument(node, "train") and argument(node, "dropout"):
             return "its dropout is active"
-        directions = argument(node, "num_layers") * (2 if argument(node, "bidirectional") else 1)
-        if len(argument(node, "params")) != directions * (4 if argument(node, "has_biases") else 2):
-            return "its hidden state is projected"
         return partial(_run, _CELLS[operator])
 
 
@@ -96,14 +98,19 @@ def _run(
     """All layers and directions, with the signature of aten.gru.input; the outputs, then the last states."""
     initial = (hx,) if isinstance(hx, Tensor) else tuple(hx)
     values = x.transpose(0, 1) if batch_first else x
-    given, width = iter(params), 4 if has_biases else 2
+    given = iter(params)
+    width = len(params) // (num_layers * (2 if bidirectional else 1))
     last: list[State] = []
     for _ in range(num_layers):
         outputs = []
         for backwards in (False, True) if bidirectional else (False,):
-            weights = [next(given) for _ in range(width)]
+            w, u, *others = [next(given) for _ in range(width)]
+            b, c = others[:2] if has_biases else (None, None)
+            projection = others[-1] if len(others) % 2 else None
             state = tuple(h[len(last)] for h in initial)
-            steps, state = _run_layer(cell, values, state, weights, backwards)
+            steps, state = _run_layer(
+                partial(cell, u=u, bias=c, p=projection), F.linear(values, w, b), state, backwards
+            )
             outputs.append(steps)
             last.append(state)
         values = torch.cat(outputs, -1) if bidirectional else outputs[0]
@@ -111,17 +118,18 @@ def _run(
     return (result, *(torch.stack(states) for states in zip(*last)))
 
 
-def _run_layer(cell: Cell, x: Tensor, state: State, weights: Sequence[Tensor], backwards: bool) -> tuple[Tensor, State]:
-    w, u, b, c = weights if len(weights) == 4 else (*weights, None, None)
-    steps = list(F.linear(x, w, b).unbind(0))
+def _run_layer(
+    cell: Callable[[Tensor, State], State], x: Tensor, state: State, backwards: bool
+) -> tuple[Tensor, State]:
+    steps = list(x.unbind(0))
     hidden: list[Tensor] = []
     for step in reversed(steps) if backwards else steps:
-        state = cell(step, state, u, c)
+        state = cell(step, state)
         hidden.append(state[0])
     return torch.stack(hidden[::-1] if backwards else hidden), state
 
 
-def _gru(step: Tensor, state: State, u: Tensor, bias: Tensor | None) -> State:
+def _gru(step: Tensor, state: State, u: Tensor, bias: Tensor | None, p: Tensor | None) -> State:  # noqa: ARG001
     (h,) = state
     xr, xz, xn = step.chunk(3, -1)
     hr, hz, hn = F.linear(h, u, bias).chunk(3, -1)
@@ -130,14 +138,22 @@ def _gru(step: Tensor, state: State, u: Tensor, bias: Tensor | None) -> State:
     return (n + z * (h - n),)
 
 
-def _lstm(step: Tensor, state: State, u: Tensor, bias: Tensor | None) -> State:
+def _lstm(step: Tensor, state: State, u: Tensor, bias: Tensor | None, p: Tensor | None) -> State:
     h, c = state
     i, f, g, o = (step + F.linear(h, u, bias)).chunk(4, -1)
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-    return torch.sigmoid(o) * torch.tanh(c), c
+    h = torch.sigmoid(o) * torch.tanh(c)
+    return (h if p is None else F.linear(h, p)), c
 
 
-def _rnn(activation: Callable[[Tensor], Tensor], step: Tensor, state: State, u: Tensor, bias: Tensor | None) -> State:
+def _rnn(
+    activation: Callable[[Tensor], Tensor],
+    step: Tensor,
+    state: State,
+    u: Tensor,
+    bias: Tensor | None,
+    p: Tensor | None,  # noqa: ARG001
+) -> State:
     return (activation(step + F.linear(state[0], u, bias)),)
 
 

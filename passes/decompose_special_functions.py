@@ -1,14 +1,17 @@
 """Special functions that ONNX lacks become elementary ones.
 
     erfinv(y)   →  AS241's rational functions: one for |y| <= 0.85, else in r = sqrt(-log((1 - |y|) / 2))
+    ndtri(p)    →  AS241 itself
     lgamma(x)   →  Taylor's series at 2 after steps by 1 into [1.5, 2.5]; Stirling's series from 8 up;
                    log(pi / |sin(pi x)|) - lgamma(1 - x) for x < 0.5
     digamma(x)  →  its asymptotic series after steps by 1 to 8 and more; digamma(1 - x) - pi / tan(pi x) for x < 0
     hypot(x, y)      →  m * sqrt(1 + (n / m)²)                 m, n: the larger and the smaller of |x| and |y|
+    copysign(x, y)   →  where(signbit(y), -|x|, |x|)          signbit(x): x < 0, or 1 / x is -infinity
     logaddexp(x, y)  →  max(x, y) + log1p(exp(-|x - y|))      logaddexp2 likewise
 
 - float32 and float64; the number of terms follows from the dtype.
-- Left alone: other dtypes.
+- Left alone: other dtypes. copysign and signbit take any; a NaN counts as positive there, since ONNX does not see its
+  sign.
 
 The results differ from torch's by rounding. Poles, infinities and NaN are as in torch.
 
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -62,13 +66,13 @@ _ASYMPTOTIC_FROM = 8
 
 
 class DecomposeSpecialFunctions(OperatorPass):
-    """erfinv, lgamma and digamma → elementary functions."""
+    """erfinv, ndtri, lgamma, digamma, copysign and others → elementary functions."""
 
     name = "decompose_special_functions"
-    fixes = ("erfinv", "lgamma", "unsupported-op")
+    fixes = ("erfinv", "lgamma", "copysign", "unsupported-op")
     target_ops = frozenset(
         {"aten.erfinv", "aten.special_erfinv", "aten.lgamma", "aten.digamma"}
-        | {"aten.hypot", "aten.logaddexp", "aten.logaddexp2"}
+        | {"aten.hypot", "aten.logaddexp", "aten.logaddexp2", "aten.special_ndtri", "aten.copysign", "aten.signbit"}
     )
     claims = Claim.EQUIVALENT
 
@@ -78,11 +82,11 @@ class DecomposeSpecialFunctions(OperatorPass):
         assert isinstance(source, fx.Node)
         dtype = source.meta["val"].dtype
         name = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
-        if name in _OF_TWO:
-            return _OF_TWO[name]
+        if name in _OF_ANY:
+            return _OF_ANY[name]
         if dtype not in _SERIES_TERMS:
             return f"there are no coefficients for {str(dtype).removeprefix('torch.')}"
-        return {"lgamma": _lgamma, "digamma": _digamma}.get(name, _erfinv)
+        return {"lgamma": _lgamma, "digamma": _digamma, "special_ndtri": _ndtri}.get(name, _erfinv)
 
 
 def _erfinv(y: Tensor) -> Tensor:
@@ -95,6 +99,15 @@ def _erfinv(y: Tensor) -> Tensor:
         tail = torch.where(r <= 5, tail, _ratio(r - 5, _FAR_TAIL))
     tail = torch.where(size == 1, torch.inf, tail)
     return torch.where(size <= 0.85, centre, tail * y.sign()) * math.sqrt(0.5)
+
+
+def _ndtri(p: Tensor) -> Tensor:
+    half = p - 0.5
+    centre = half * _ratio(0.180625 - half * half, _CENTRE)
+    r = torch.minimum(p, 1 - p).log().neg().sqrt()
+    tail = torch.where(r <= 5, _ratio(r - 1.6, _TAIL), _ratio(r - 5, _FAR_TAIL))
+    tail = torch.where(r == torch.inf, torch.inf, tail) * half.sign()
+    return torch.where(half.abs() <= 0.425, centre, tail)
 
 
 def _lgamma(x: Tensor) -> Tensor:
@@ -160,7 +173,26 @@ def _logaddexp2(x: Tensor, y: Tensor) -> Tensor:
     return torch.maximum(x, y) + distance.neg().exp2().log1p() / math.log(2)
 
 
-_OF_TWO: dict[str, Function] = {"hypot": _hypot, "logaddexp": _logaddexp, "logaddexp2": _logaddexp2}
+def _signbit(x: Tensor) -> Tensor:
+    return (x < 0) | (1 / x == -torch.inf) if x.is_floating_point() else x < 0
+
+
+def _copysign(x: Tensor, y: Any) -> Tensor:
+    size = x.abs() if x.is_floating_point() else x.abs().to(torch.get_default_dtype())
+    if not isinstance(y, Tensor):
+        return -size if math.copysign(1.0, y) < 0 else size
+    size = size.to(torch.promote_types(size.dtype, y.dtype))
+    return torch.where(_signbit(y), -size, size)
+
+
+# Whatever the dtype.
+_OF_ANY: dict[str, Function] = {
+    "hypot": _hypot,
+    "logaddexp": _logaddexp,
+    "logaddexp2": _logaddexp2,
+    "copysign": _copysign,
+    "signbit": _signbit,
+}
 
 
 def _ratio(x: Tensor, coefficients: tuple[Sequence[float], Sequence[float]]) -> Tensor:

@@ -14,6 +14,7 @@ from torch.distributions import Distribution
 from torch.fx.proxy import TracerBase
 from torch.overrides import TorchFunctionMode
 
+from graphaudit.graphs.open_sizes import open_sizes
 from graphaudit.graphs.places import is_engine
 from graphaudit.graphs.recurrent import whole_recurrent_layers
 from graphaudit.policy.seeds import preserved_generators, seed_generators
@@ -32,6 +33,7 @@ def tracing(seed: int) -> Iterator[None]:
         stack.enter_context(_whole_stack_traces())
         stack.enter_context(whole_recurrent_layers())
         stack.enter_context(_exponentials_of_generators())
+        stack.enter_context(open_sizes())
         # Draws that nothing reads stay in the graph: those after them would be others without them.
         stack.enter_context(torch._inductor.config.patch(fallback_random=True))
         stack.enter_context(quiet())

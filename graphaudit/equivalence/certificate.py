@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphaudit.equivalence.verdict import Certificate, Claim, PathCoverage, Verdict, weakest
+from graphaudit.equivalence.verdict import Certificate, Claim, Conversion, PathCoverage, Verdict, weakest
 
 if TYPE_CHECKING:
     from graphaudit.equivalence.reference import Reference
@@ -23,6 +23,7 @@ def certify(
     verdicts: Sequence[Verdict],
     conditions: Sequence[str] = (),
     paths: PathCoverage | None = None,
+    conversions: Sequence[Conversion] = (),
 ) -> Certificate:
     """The certificate of a rewrite for `target_name`; leave the verdicts of rolled-back steps out.
 
@@ -44,6 +45,7 @@ def certify(
         worst_abs=worst,
         verdicts=list(verdicts),
         conditions=[*conditions, *_conditions(policy, reference, verdicts)],
+        conversions=list(conversions),
         paths=paths,
     )
 
@@ -61,6 +63,15 @@ def statement(name: str, claim: Claim, inputs: int, worst_abs: float, verdicts: 
         return f"equivalent to {name} {on} up to the stated loop bound, {worst}"
     kind = claim.value.removeprefix("equivalent").strip()
     return f"equivalent to {name} {on}{f' ({kind})' if kind else ''}, {worst}"
+
+
+def narrowed(dtype: str, verdicts: Sequence[Verdict]) -> str:
+    """The condition of a rewrite after which a part of the policy computes in `dtype` instead of float64."""
+    worst = max((v.worst_abs for v in verdicts), default=0.0)
+    return (
+        f"a part that the module computes in float64 is computed in {dtype}, because the target has no float64 for it "
+        f"(see `conversions`); the tolerances are those of {dtype}, and the largest difference seen is {worst:.1e}"
+    )
 
 
 def walked(paths: PathCoverage, file: Path | None = None) -> str:

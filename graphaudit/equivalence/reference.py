@@ -57,6 +57,7 @@ class Reference:
         self.beyond_bounds: set[int] = set()  # samples of the last check on which a guard was true
         self.speaks_of_nan = True  # whether the policy says what NaN and infinity in an input are to give
         self.replays = True  # whether the graph draws eager's sequence; if not, distributions are compared
+        self._computed: torch.dtype | None = None  # see `compute_in`
         self._drawn: dict[int, list[list[torch.Tensor]]] = {}  # eager's outputs on a sample, over many seeds
         self._guarded = False
         self._inputs: list[list[torch.Tensor]] = []
@@ -86,7 +87,16 @@ class Reference:
         """The same for one sample alone."""
         alone = Reference(self.policy, [self.samples[number]], self._guards)
         alone.replays, alone.speaks_of_nan = self.replays, self.speaks_of_nan
+        alone.compute_in(str(self._computed or "").removeprefix("torch."))
         return alone
+
+    def compute_in(self, dtype: str) -> None:
+        """Let the checks that follow allow for the rounding errors of `dtype` (`float32`; empty: eager's own), because
+        candidates compute in it where eager computes in a wider one."""
+        computed = getattr(torch, dtype) if dtype else None
+        if computed is not self._computed:
+            self._computed, self._cached = computed, None
+            self._sensitivity = Sensitivity(self._eager, self._double, computed or self.policy.dtype)
 
     @property
     def has_double(self) -> bool:
@@ -336,13 +346,13 @@ class Reference:
         block = []
         far = tuple(s.is_far for s in self.samples[first:last])
         for slot, example in enumerate(self._outputs[first]):
+            narrowed = self._computed is not None and example.dtype is torch.float64
+            dtype = self._computed if self._computed is not None and narrowed else example.dtype
             eager = [outputs[slot] for outputs in self._outputs[first:last]]
             shapes = [torch.view_as_real(t).shape if t.is_complex() else t.shape for t in eager]
             width = columns(shapes)
             rows = tuple(s.numel() // width for s in shapes)
-            block.append(
-                Expected(slot, example.dtype, matrix(eager, width), self._best(slot, first, last, width), rows, far)
-            )
+            block.append(Expected(slot, dtype, matrix(eager, width), self._best(slot, first, last, width), rows, far))
         return block
 
     def _best(self, slot: int, first: int, last: int, width: int) -> torch.Tensor | None:

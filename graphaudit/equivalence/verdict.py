@@ -105,6 +105,26 @@ class Verdict(msgspec.Struct, kw_only=True):
         return self.claim is not Claim.DIVERGED
 
 
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """How a node that the target does not take was made legal. `way` is what did it, empty where nothing did.
+
+    `lacks` says what the target refuses of it; `tried` are the ways that failed before, in order, each with what it
+    failed on.
+    """
+
+    node: str
+    operator: str
+    lacks: str
+    way: str = ""
+    tried: tuple[str, ...] = ()
+    place: Place | None = None
+
+    @property
+    def failure(self) -> str:
+        """Why the node stays; empty where a way held."""
+        return "" if self.way else f"tried: {'; '.join(self.tried) or 'nothing, since no way to write it is known'}"
+
+
 class Uncovered(msgspec.Struct, kw_only=True):
     """One way that no input takes: `outcome` is `false`, `true`, `runs 0 times` and so on."""
 
@@ -133,7 +153,8 @@ class PathCoverage(msgspec.Struct, kw_only=True):
 
 
 class Certificate(msgspec.Struct, kw_only=True):
-    """All verdicts from the user's eager module to the last artifact, and the conditions under which they hold."""
+    """All verdicts from the user's eager module to the last artifact, the conditions under which they hold, and how
+    each node that the target does not take was made legal."""
 
     schema_version: int = 1
     policy: str
@@ -145,4 +166,5 @@ class Certificate(msgspec.Struct, kw_only=True):
     worst_abs: float
     verdicts: list[Verdict]
     conditions: list[str] = []
+    conversions: list[Conversion] = []
     paths: PathCoverage = msgspec.field(default_factory=PathCoverage)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,28 +12,27 @@ import onnx
 import onnx_ir as ir
 import torch
 from onnx_ir.passes import common as ir_passes
-from onnxscript.function_libs.torch_lib.ops.core import aten_sort
 from torch import fx
 from torch._guards import detect_fake_mode
 
 from graphaudit.export.bfloat16 import widen_bfloat16
 from graphaudit.export.custom_nodes import BodyRefused, add_bodies, translations
 from graphaudit.export.exact_rules import exact_no_ops
-from graphaudit.export.registry import one_registry
 from graphaudit.export.scalars import keep_numbers
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.open_sizes import open_sizes
 from graphaudit.graphs.places import place_in_trace
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.recurrent import whole_recurrent_layers
 from graphaudit.interface import Interface, Slot
 from graphaudit.quiet import quiet
 from graphaudit.rulebook.target import Target
+from graphaudit.rulebook.torch_registry import one_registry
+from graphaudit.rulebook.translations import EXTRA
 
-# Overloads that torch's registry lacks. TopK puts the lower index first among equal values, as a stable sort does:
-# https://onnx.ai/onnx/operators/onnx__TopK.html
-_TRANSLATIONS: dict[Any, Any] = {torch.ops.aten.sort.stable: aten_sort}
 _FAILED_NODE = re.compile(r"Error when translating node %(\w+)")
+_FAILED_OP = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     the graph does not use is still an input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
     """
     _refuse_complex(program.interface)
-    with quiet(), one_registry(), whole_recurrent_layers(), exact_no_ops(), _no_sizes_left_pending(program):
+    with quiet(), one_registry(), exact_no_ops(), _sizes_left_open(program):
         model = _flat(program, target)
         _check_interface(model, program)
         try:
@@ -83,10 +82,12 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
 
 
 @contextmanager
-def _no_sizes_left_pending(program: Program) -> Iterator[None]:
-    """The exporter makes sizes that data decides anew; none is left for the next trace of the program to ask for."""
+def _sizes_left_open(program: Program) -> Iterator[None]:
+    """The exporter traces anew, and fixes no size that varies. It makes those that data decides anew, too; none of them
+    is left for the next trace of the program to ask for."""
     try:
-        yield
+        with whole_recurrent_layers(), open_sizes():
+            yield
     finally:
         mode = detect_fake_mode([node.meta["val"] for node in program.graph.find_nodes(op="placeholder")])
         if mode is not None and mode.shape_env is not None:
@@ -138,7 +139,7 @@ def _translate(program: Program, target: Target, *, decompose: bool = True) -> i
             program.exported,
             dynamo=True,
             opset_version=target.opset,
-            custom_translation_table={**_TRANSLATIONS, **translations(target)},
+            custom_translation_table={**EXTRA, **translations(target)},
             verbose=False,
         )
     except torch.onnx.errors.OnnxExporterError as error:
@@ -167,16 +168,25 @@ def _decomposed(program: Program, missing: list[MissingTranslation]) -> Program 
 
 def _refusal(program: Program, target: Target, error: BaseException) -> ExportRefused:
     missing, nodes = _missing(program, target)
+    nodes = {n.name: n for n in program.calls()} | nodes
     if missing:
         names = ", ".join(sorted({m.op for m in missing}))
         return ExportRefused(f"torch has no ONNX translation for {names}", missing)
     reason = _one_line(_root(error))
-    failed = next((m.group(1) for e in _chain(error) if (m := _FAILED_NODE.search(str(e)))), None)
-    node = nodes.get(failed or "")
+    node = next(filter(None, (_named_in(str(e), nodes) for e in _chain(error))), None)
     if node is None:
         return ExportRefused(f"torch.onnx.export failed: {reason}")
     at = MissingTranslation(_operator(node), node.name, _place(node), reason)
     return ExportRefused(f"the ONNX translation of {at.op} failed: {reason}", [at])
+
+
+def _named_in(message: str, nodes: Mapping[str, fx.Node]) -> fx.Node | None:
+    """The node that a message of the exporter names, or the first that calls the operator that it names."""
+    if (named := _FAILED_NODE.search(message)) is not None:
+        return nodes.get(named[1])
+    if (named := _FAILED_OP.search(message)) is not None:
+        return next((n for n in nodes.values() if str(n.target) == f"{named[1]}.{named[2]}"), None)
+    return None
 
 
 def _missing(program: Program, target: Target) -> tuple[list[MissingTranslation], dict[str, fx.Node]]:
@@ -197,7 +207,7 @@ def _missing(program: Program, target: Target) -> tuple[list[MissingTranslation]
         untranslated = [
             MissingTranslation(_operator(n), n.name, _place(n), _why_untranslated(n))
             for n in nodes
-            if _is_dispatched(n) and n.target not in _TRANSLATIONS and _dispatching.dispatch(n, registry)[0] is None
+            if _is_dispatched(n) and n.target not in EXTRA and _dispatching.dispatch(n, registry)[0] is None
         ]
     except Exception:  # private modules of another torch: any error means that they cannot be asked
         return [], {}

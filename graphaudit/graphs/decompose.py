@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import fx
 from torch.export import default_decompositions
 
+from graphaudit.graphs.open_sizes import open_sizes
 from graphaudit.graphs.program import Program
 from graphaudit.quiet import quiet
 
@@ -23,5 +24,5 @@ def decompose(program: Program, chosen: Callable[[str], bool]) -> Program:
     table = {op: decomposition for op, decomposition in made if chosen(str(op))}
     if program.held_state:
         program = program.copy().lift_state()  # torch retraces by the arguments that it was exported with
-    with quiet():
+    with quiet(), open_sizes():
         return program.derived(program.exported.run_decompositions(table), program.interface)

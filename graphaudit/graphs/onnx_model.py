@@ -24,6 +24,7 @@ class OnnxModel:
     ONNX clean-up tools drop node metadata but keep value names, so `places` maps value names to source lines. The last
     inputs are those of `noise`; `arguments` are the slots of those before it. The last outputs are `guards`, then
     `drawn`.
+    `computes_in` is the dtype in which a part is computed where the policy computes in a wider one; empty: none is.
     """
 
     proto: onnx.ModelProto
@@ -33,6 +34,7 @@ class OnnxModel:
     noise: tuple[Noise, ...] = ()
     guards: tuple[GuardSlot, ...] = ()
     drawn: tuple[Slot, ...] = ()
+    computes_in: str = ""
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, name: str = "model") -> OnnxModel:

@@ -223,6 +223,8 @@ def _pow(ranges: Ranges, node: Node) -> Interval:
     given = ranges.first(node)
     if float(exponent).is_integer() and exponent % 2 == 0:
         return _even(given, exponent)
+    if float(exponent).is_integer():
+        return Interval(*(math.copysign(_guarded(lambda x: abs(x) ** exponent, end), end) for end in given))
     return _even(given, exponent) if given.low >= 0 else ANY
 
 
@@ -270,6 +272,24 @@ def _sum(ranges: Ranges, node: Node) -> Interval:
     if all(isinstance(s, int) for s in sizes):
         return Interval(_times(given.low, count), _times(given.high, count))
     return Interval(min(given.low, 0.0) * INF if given.low < 0 else 0.0, INF if given.high > 0 else 0.0)
+
+
+def _cumsum(ranges: Ranges, node: Node) -> Interval:
+    """Sums of one to all elements along the dimension."""
+    given, source, dim = ranges.first(node), node.inputs[0], node.attributes.get("dim")
+    shape = source.shape if source is not None else None
+    if not shape or not isinstance(dim, int) or not isinstance(shape[dim], int):
+        return Interval(0.0 if given.low >= 0 else -INF, 0.0 if given.high <= 0 else INF)
+    count = int(shape[dim])
+    return Interval(min(given.low, _times(given.low, count)), max(given.high, _times(given.high, count)))
+
+
+def _index_of(ranges: Ranges, node: Node) -> Interval:  # noqa: ARG001
+    """The place of an extreme value along a dimension, or in all of the tensor."""
+    source, dim = node.inputs[0], node.attributes.get("dim")
+    shape = source.shape if source is not None and source.shape is not None else (INF,)
+    size = shape[dim] if isinstance(dim, int) and shape else math.prod(s if isinstance(s, int) else INF for s in shape)
+    return Interval(0.0, max(size - 1.0, 0.0) if isinstance(size, int | float) else INF)
 
 
 def _extreme(ranges: Ranges, node: Node) -> Interval:
@@ -373,7 +393,7 @@ def _rules() -> dict[str, Rule]:
         "maximum": _maximum, "minimum": _minimum, "max": _extreme, "min": _extreme,
         "sum": _sum, "cat": _any_input, "stack": _any_input, "masked_fill": _masked_fill, "where": _where,
         "_to_copy": _cast, "to": _cast, "full": _full, "full_like": _full, "scalar_tensor": _full, "fill": _full,
-        "arange": _arange, "remainder": _remainder,
+        "arange": _arange, "cumsum": _cumsum, "argmax": _index_of, "argmin": _index_of, "remainder": _remainder,
         "zeros": _always(0, 0), "zeros_like": _always(0, 0), "ones": _always(1, 1), "ones_like": _always(1, 1),
         "one_hot": _always(0, 1), "rand": _always(0, 1), "rand_like": _always(0, 1), "bernoulli": _always(0, 1),
         "exponential": _always(_ABOVE_ZERO, INF),  # torch draws from (0, inf)
@@ -389,7 +409,7 @@ def _rules() -> dict[str, Rule]:
         rules[f"aten.{name}"] = _always(-1, 1)
     for name in ("atan", "asin", "atan2"):
         rules[f"aten.{name}"] = _always(-math.pi, math.pi)
-    for name in ("argmax", "argmin", "argsort", "bincount", "bucketize", "searchsorted"):
+    for name in ("argsort", "bincount", "bucketize", "searchsorted"):
         rules[f"aten.{name}"] = _always(0, INF)
     return rules
 

@@ -101,6 +101,12 @@ def _remarks(console: Console, row: PassRow, verbose: bool) -> Iterator[Text]:
         yield from hanging(console, Text("  "), text(message, "dim"), indent=4)
     if verdict is not None and verdict.proof is not None and not row.rolled_back:
         yield from hanging(console, Text("  "), text(verdict.proof.sentence, "dim"), indent=4)
+    for made in row.conversions if verbose else ():
+        if made.way:
+            where = f"{shown_path(made.place.file)}:{made.place.line}" if made.place else f"node {made.node}"
+            failed = f", after {'; '.join(made.tried)}" if made.tried else ""
+            said = f"{where}: {made.operator}, by {made.way}{failed}"
+            yield from hanging(console, Text("  made legal: ", "dim"), text(said, "dim"), indent=4)
     reasons = Counter(_reason(left) for left in row.left)
     limit = len(reasons) if verbose else _LEFT_SHOWN
     for reason, count in list(reasons.items())[:limit]:

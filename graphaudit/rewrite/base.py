@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from graphaudit.equivalence.verdict import Claim
+from graphaudit.equivalence.verdict import Claim, Conversion
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
@@ -34,11 +34,13 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Site:
-    """A node that a pass rewrote, or left alone for `reason`."""
+    """A node that a pass rewrote, or left alone for `reason`; for a node that the target does not take, `conversion`
+    says which ways were tried."""
 
     node: str
     place: Place | None = None
     reason: str = ""
+    conversion: Conversion | None = None
 
 
 @dataclass
@@ -71,6 +73,9 @@ class Pass(ABC, Generic[Artifact]):
     runs_after: ClassVar[tuple[str, ...]] = ()  # names of passes
     runs_before: ClassVar[tuple[str, ...]] = ()  # names of passes, for a pass that those cannot know of
     only_without: ClassVar[tuple[str, ...]] = ()  # properties of `Target`: it runs for those that lack one of them
+    runs_first: ClassVar[bool] = False  # before every pass of its level that does not say so of itself, and without
+    # a check of what went before: it may be what makes the target run the graph at all
+    runs_last: ClassVar[bool] = False  # after every pass of its level that does not say so of itself
     claims: ClassVar[Claim] = Claim.EQUIVALENT  # the weakest verdict under which the result may be kept
 
     default: ClassVar[bool] = True  # whether it runs without being asked for

@@ -53,7 +53,7 @@ def insert_function(
     traced, nodes = trace_function(function, args, kwargs)
     copied: dict[fx.Node, Any] = dict(zip(traced.graph.find_nodes(op="placeholder"), nodes, strict=True))
     for inner in traced.graph.nodes:
-        if inner.op == "call_function":
+        if inner.op == "call_function" and "val" in inner.meta:  # one that returns nothing only checks what it reads
             with successor.graph.inserting_before(successor):
                 node = successor.graph.node_copy(inner, copied.__getitem__)
             node.meta = {"val": inner.meta["val"]}

@@ -62,11 +62,12 @@ class PassManager:
         prove: Callable[[Artifact, Artifact], Proof] | None = None,
         claim: Claim = Claim.EQUIVALENT,
         on_step: Callable[[str], None] | None = None,
+        only: Callable[[Pass[Any]], bool] = lambda _: True,
     ) -> PipelineResult[Artifact]:
-        """The passes of one level on `artifact`; see `run_pipeline`."""
+        """The passes of one level on `artifact`, of those that `only` lets run; see `run_pipeline`."""
         return run_pipeline(
             artifact,
-            [p for p in self.pipeline if p.level is level],
+            [p for p in self.pipeline if p.level is level and only(p)],
             check=check,
             target=target,
             prove=prove,

@@ -51,10 +51,13 @@ class OperatorPass(Pass[Program]):
         """The calls of `target_ops`, in the main graph and in its subgraphs."""
         for module in program.exported.graph_module.modules():
             for node in module.graph.nodes if isinstance(module, fx.GraphModule) else ():
-                if node.op == "call_function":
-                    name = operator_name(node.target)[0]
-                    if name in self.target_ops or name.rpartition(".")[0] in self.target_ops:
-                        yield node
+                if self.takes(node):
+                    yield node
+
+    def takes(self, node: fx.Node) -> bool:
+        """Whether it is a call of `target_ops`."""
+        name = operator_name(node.target)[0] if node.op == "call_function" else ""
+        return name in self.target_ops or name.rpartition(".")[0] in self.target_ops
 
 
 def argument(node: fx.Node, name: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol
 
 import networkx as nx
 
-from graphaudit.equivalence.verdict import Claim, Proof, Verdict, weakest
+from graphaudit.equivalence.verdict import Claim, Conversion, Proof, Verdict, weakest
 from graphaudit.errors import RuleError
 from graphaudit.results import LeftAlone, PassRow
 from graphaudit.rewrite.base import Artifact, Pass, PassResult, Site
@@ -46,7 +46,7 @@ class PipelineResult(Generic[Artifact]):
 
 def order(passes: Iterable[Pass[Any] | type[Pass[Any]]]) -> list[Pass[Any]]:
     """The passes so that each stands after those it `runs_after`, before those it `runs_before`, and after all that
-    ensure what it `requires`.
+    ensure what it `requires`; those that say `runs_first` or `runs_last` at that end.
 
     Among passes that are free to stand anywhere, the name decides. Names that are not among `passes` are ignored.
     Raises RuleError for a cycle, and for a property that is required and ensured by no pass.
@@ -57,6 +57,8 @@ def order(passes: Iterable[Pass[Any] | type[Pass[Any]]]) -> list[Pass[Any]]:
     for late in instances:
         graph.add_edges_from((name, late.name) for name in late.runs_after if name in graph)
         graph.add_edges_from((late.name, name) for name in late.runs_before if name in graph)
+        graph.add_edges_from((p.name, late.name) for p in instances if late.runs_last and not p.runs_last)
+        graph.add_edges_from((late.name, p.name) for p in instances if late.runs_first and not p.runs_first)
         for wanted in late.requires:
             sources = [p.name for p in instances if wanted in p.ensures and p is not late]
             if not sources:
@@ -148,6 +150,7 @@ def _run_step(
     verdict = judge(step, before, run, check, weakest([result.claim, step.claims]))
     if outcome is not None:
         row.changed = len(outcome.rewritten)
+        row.conversions = _conversions(outcome)
         row.left = [LeftAlone(node=s.node, reason=s.reason, place=s.place) for s in outcome.left]
     if outcome is None or outcome.changed:
         row.verdict = verdict
@@ -162,6 +165,10 @@ def _run_step(
     for instrument in instruments:
         instrument.after(step, before, outcome, row)
     return row
+
+
+def _conversions(outcome: PassResult[Any]) -> list[Conversion]:
+    return [s.conversion for s in (*outcome.rewritten, *outcome.left) if s.conversion is not None]
 
 
 def judge(

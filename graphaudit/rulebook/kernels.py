@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from graphaudit.findings import Evidence
+from graphaudit.rulebook.bodies import function_body
 from graphaudit.rulebook.schemas import Signatures, signature_key
 from graphaudit.rulebook.signature import Signature, dtype_of
 from graphaudit.rulebook.target import Answer, Support
@@ -207,42 +208,11 @@ def _since(signatures: Signatures, node: Node, opset: int) -> int | None:
 
 def _body(node: Node) -> list[Node]:
     """The nodes of the function body that stands for `node`; none where onnx has no body for these dtypes."""
-    import onnx
-    from onnx.inliner import inline_selected_functions
-
     from graphaudit.graphs.onnx_model import OnnxModel
     from graphaudit.graphs.onnx_view import view_model
 
-    inlined = inline_selected_functions(_single_node_model(node), [(node.domain, node.op)], False, True)
-    assert isinstance(inlined, onnx.ModelProto)
-    if [n.op_type for n in inlined.graph.node] == [node.op]:
-        return []
-    return list(view_model(OnnxModel(inlined)).nodes)
-
-
-def _single_node_model(node: Node) -> Any:
-    import numpy as np
-    from onnx import helper, numpy_helper
-
-    def info(value: Value) -> Any:
-        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype or "float32"))
-        return helper.make_tensor_value_info(value.name, dtype, value.shape)
-
-    attributes = {
-        name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        for name, value in node.attributes.items()
-        if value is not None and value != []
-    }
-    proto = helper.make_node(
-        node.op,
-        [v.name if v is not None else "" for v in node.inputs],
-        [v.name for v in node.outputs],
-        domain=node.domain,
-        **attributes,
-    )
-    inputs = {v.name: info(v) for v in node.inputs if v is not None}
-    graph = helper.make_graph([proto], "body", list(inputs.values()), [info(v) for v in node.outputs if v.name])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, node.opset or 1)])
+    model = function_body(node)
+    return list(view_model(OnnxModel(model)).nodes) if model is not None else []
 
 
 @cache

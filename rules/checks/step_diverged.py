@@ -57,6 +57,7 @@ class StepDiverged(Check):
             required = not row.rolled_back
             yield self.finding(
                 f"{row.name} {'gives other numbers' if required else 'was rolled back'}: {row.verdict.note}",
+                place=row.place,
                 node=row.name,
                 severity=Severity.ERROR if required else None,
                 target=subject.target,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-from graphaudit.export.registry import one_registry
+from graphaudit.rulebook.torch_registry import one_registry
 from graphaudit.quiet import quiet
 
 

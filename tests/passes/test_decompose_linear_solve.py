@@ -28,6 +28,8 @@ CALLS = {
     "solve, one matrix": lambda a, b: torch.linalg.solve(a[0], b),
     "inv": lambda a, b: torch.linalg.inv(a) @ b,
     "inverse": lambda a, b: a.inverse() @ b,
+    "inv_ex": lambda a, b: torch.linalg.inv_ex(a).inverse @ b,
+    "slogdet": lambda a, b: torch.stack(list(torch.linalg.slogdet(a))) + b.sum() * 0,
     "lower": lambda a, b: torch.linalg.solve_triangular(a, b, upper=False),
     "upper, from the right": lambda a, b: torch.linalg.solve_triangular(a, b.mT, upper=True, left=False),
     "unit triangle": lambda a, b: torch.linalg.solve_triangular(a, b, upper=True, unitriangular=True),

@@ -9,6 +9,7 @@ import torch
 from graphaudit.graphs.onnx_view import view_model
 from graphaudit.passes import decompose_onnx_operators
 from graphaudit.passes.decompose_onnx_operators import DecomposeOnnxOperators
+from graphaudit.rewrite.conversion import Draft
 from graphaudit.rulebook import Support, load_rulebook
 from graphaudit.runtimes.onnxruntime import runner
 from tests.passes.models import AWKWARD, ops, outputs, parse
@@ -77,7 +78,7 @@ def test_new_values_keep_the_source_line():
 def test_axes_that_are_an_attribute():
     text = "g (float[batch, 3] x) => (float[batch, 1] y) { y = ReduceL1 <axes = [1]> (x) }"
     model = parse(text, opset=17)
-    draft = decompose_onnx_operators._Draft(model.proto.graph.node[0], {"x", "y"})
+    draft = Draft(model.proto.graph.node[0], {"x", "y"})
     assert decompose_onnx_operators._norm1(view_model(model).nodes[0], draft) == ""
     assert [len(n.input) for n in draft.nodes] == [1, 2]
     assert [a.name for a in draft.nodes[1].attribute] == []
@@ -105,7 +106,9 @@ def test_axes_that_are_an_attribute():
 def test_transforms_that_stay(model, reason):
     result = run(model)
     assert not result.changed
-    assert [s.reason for s in result.left] == [reason]
+    assert [s.reason for s in result.left] == [
+        f"tried: written out → {reason}; the standard's function body → it has none"
+    ]
 
 
 def test_a_node_in_a_branch_stays():
@@ -125,12 +128,14 @@ def test_a_rewrite_that_the_target_refuses_too_is_taken_back(monkeypatch):
         draft.add("Scan", *draft.old.input, result=draft.old.output[0])
         return ""
 
-    monkeypatch.setitem(decompose_onnx_operators._WAYS, "DFT", worse)
+    monkeypatch.setitem(decompose_onnx_operators._WRITTEN_OUT, "DFT", worse)
     model = spectrum()
     result = run(model)
     assert not result.changed
     assert result.artifact.proto == model.proto
-    assert result.left[0].reason.startswith("tried Scan, which does not run either (Scan: the ATC parser has no entry")
+    assert result.left[0].reason.startswith(
+        "tried: written out → leaves Scan, which does not run either (the ATC parser has no entry"
+    )
 
 
 @pytest.mark.parametrize("case", AWKWARD)
@@ -153,3 +158,38 @@ def test_selection_of_every_combination():
     bits = torch.tensor([[c, a, b] for c in (0, 1) for a in (0, 1) for b in (0, 1)]).bool().unbind(1)
     got = runner(run(parse(SELECTION), "onnxruntime").artifact)([t.contiguous() for t in bits])[0]
     assert torch.equal(got, torch.where(*bits))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_a_dtype_without_a_kernel_is_computed_in_a_wider_one_and_wraps_as_before(dtype):
+    text = f"g ({dtype}[n, 3] x) => ({dtype}[n, 1] z) {{ [product] z = ReduceProd <keepdims = 1> (x, axis) }}"
+    model = parse(text, axis=np.array([1], np.int64))
+    assert refused(model, "onnxruntime") == ["ReduceProd"]
+    result = run(model, "onnxruntime")
+    assert ops(result.artifact) == ["Cast", "ReduceProd", "Cast"]
+    assert [s.conversion.way for s in result.rewritten] == [f"int32 for {dtype}"]
+    assert result.rewritten[0].conversion.tried == ("the standard's function body → it has none",)
+    assert not refused(result.artifact, "onnxruntime")
+    x = (np.arange(12).reshape(4, 3) * 11 % 127).astype(dtype)
+    product = runner(result.artifact)([torch.from_numpy(x)])[0].numpy()
+    np.testing.assert_array_equal(product, x.prod(1, keepdims=True, dtype=dtype))
+
+
+def test_an_operator_with_a_function_body_in_the_standard_becomes_that():
+    text = "g (float[n, 5] x) => (float[n, 3] y) { [crop] y = CenterCropPad <axes = [1]> (x, size) }"
+    model = parse(text, size=np.array([3], np.int64))
+    assert refused(model, "ascend-310p") == ["CenterCropPad"]
+    result = run(model)
+    assert [s.conversion.way for s in result.rewritten] == ["the standard's function body"]
+    assert not refused(result.artifact, "ascend-310p")
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    np.testing.assert_array_equal(outputs(result.artifact, x)[0].numpy(), x[:, 1:4])
+
+
+def test_a_node_for_which_no_way_holds_stays_with_what_each_failed_on():
+    text = "g (int8[3, 3] w) => (int32[3, 3] y) { [product] y = MatMulInteger (w, w) }"
+    result = run(parse(text))
+    assert not result.changed
+    (site,) = result.left
+    assert site.conversion.lacks and not site.conversion.way
+    assert site.reason.startswith("tried: the standard's function body → it has none; int32 for int8 → ")

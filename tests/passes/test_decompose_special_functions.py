@@ -52,8 +52,25 @@ def test_equivalent_on_awkward_inputs(call):
     assert_runs_alike(program, (x,), rtol=2e-6, atol=2e-6)
 
 
+PROBABILITIES = torch.cat([torch.linspace(0, 1, 2001), torch.logspace(-37, -2, 200), torch.tensor([-0.1, 1.1, NAN])])
+
+
+def test_quantiles_of_the_normal_distribution():
+    program = run_pass(
+        DecomposeSpecialFunctions, Unary(torch.special.ndtri), (PROBABILITIES,), ({0: "batch"},)
+    ).artifact
+    got, truth = program.runner()([PROBABILITIES])[0], torch.special.ndtri(PROBABILITIES.double())
+    assert torch.equal(got.isnan(), truth.isnan()) and torch.equal(got[truth.isinf()].double(), truth[truth.isinf()])
+    finite = truth.isfinite()
+    assert ((got - truth).abs() <= 8 * torch.finfo(torch.float32).eps * truth.abs())[finite].all()
+    assert_runs_alike(program, (PROBABILITIES,), rtol=2e-6, atol=2e-6)
+
+
 PAIRS = torch.cartesian_prod(*[torch.tensor([0.0, -0.0, 3.0, -4.0, 1e-30, 1e30, 3e38, -90.0, INF, -INF])] * 2)
 OF_TWO = {
+    "copysign": torch.copysign,
+    "copysign, a number": lambda x, y: torch.copysign(x, -0.0) + y,
+    "signbit": lambda x, y: torch.signbit(x) == torch.signbit(y),
     "hypot": torch.hypot,
     "logaddexp": torch.logaddexp,
     "logaddexp2": torch.logaddexp2,

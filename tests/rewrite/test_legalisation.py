@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import graphaudit
+from graphaudit.rewrite.manager import PassManager
 
 
 class Parts(nn.Module):
@@ -74,3 +77,81 @@ def test_all_of_it_reaches_the_chip(module, shape, tmp_path):
     got = torch.utils._pytree.tree_leaves(graphaudit.load(tmp_path / "bundle")(x.numpy()))
     for left, right in zip(got, torch.utils._pytree.tree_leaves(module(x)), strict=True):
         np.testing.assert_allclose(np.asarray(left), right.detach().numpy(), rtol=2e-4, atol=2e-5)
+
+
+class Chosen(nn.Module):
+    """A selection among truth values, for which ONNX Runtime has no kernel, and a function that ONNX lacks."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.where(x > 0, x > 1, x < -1), torch.mvlgamma(x.abs() + 2, 2)
+
+
+def test_a_model_that_the_runtime_does_not_load_is_made_legal_and_the_certificate_says_how(tmp_path):
+    x = torch.randn(2, 3)
+    report = graphaudit.rewrite(Chosen(), (x,), target="onnxruntime", count=4, output=tmp_path / "bundle")
+    assert report.fit["onnxruntime"] and report.certificate is not None
+    ways = {c.operator: c.way for c in report.certificate.conversions}
+    assert ways == {"Where": "written out", "aten.mvlgamma.default": "torch's decomposition"}
+    chosen, grown = graphaudit.load(tmp_path / "bundle")(x.numpy())
+    np.testing.assert_array_equal(chosen, Chosen()(x)[0].numpy())
+    np.testing.assert_allclose(grown, Chosen()(x)[1].numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_where_nothing_works_the_finding_says_at_the_line_what_was_tried():
+    class Bessel(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.special.i1(x) * 2
+
+    report = graphaudit.rewrite(Bessel(), (torch.randn(2, 3),), target="onnxruntime", count=4)
+    (finding,) = [f for f in report.findings if f.severity == "error"]
+    assert (finding.name, finding.file, report.bundle) == ("unsupported-op", __file__, None)
+    assert "tried: torch's decomposition → leaves prims.bessel_i1.default" in finding.message
+
+
+class Wide(nn.Module):
+    """A policy in float64, with operators for which ONNX Runtime has no float64 kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = nn.Sequential(nn.Conv1d(2, 3, 3), nn.GELU(), nn.Flatten(), nn.Linear(12, 2)).double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x)
+
+
+def test_float64_becomes_float32_where_the_runtime_lacks_it_and_the_error_is_stated(tmp_path):
+    x = torch.randn(4, 2, 6, dtype=torch.float64)
+    report = graphaudit.rewrite(Wide(), (x,), target="onnxruntime", count=8, output=tmp_path / "bundle")
+    assert report.fit["onnxruntime"] and report.certificate is not None
+    assert {c.operator: c.way for c in report.certificate.conversions} == dict.fromkeys(
+        ("Conv", "Erf"), "float32 for float64"
+    )
+    (said,) = [c for c in report.certificate.conditions if "float32" in c]
+    assert 0 < report.certificate.worst_abs < 1e-5 and f"{report.certificate.worst_abs:.1e}" in said
+    loaded = graphaudit.load(tmp_path / "bundle")
+    answer = np.asarray(loaded(x.numpy()))
+    assert answer.dtype == np.float64  # the interface stays the user's
+    np.testing.assert_allclose(answer, Wide()(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert graphaudit.verify(tmp_path / "bundle").ok
+
+
+def test_float64_stays_where_that_is_asked_for():
+    manager = PassManager.of("decompose_onnx_operators(float32=false)")
+    x = torch.randn(4, 2, 6, dtype=torch.float64)
+    report = graphaudit.rewrite(Wide(), (x,), target="onnxruntime", count=4, manager=manager)
+    assert not report.fit["onnxruntime"]
+    assert "unsupported-op" in {f.name for f in report.findings if f.severity == "error" and not f.fixed_by}
+
+
+def test_an_operator_that_torch_translates_wrongly_is_named_at_its_line():
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            return torch.special.erfcx(y) + 1  # torch's translation loses half of the digits
+
+    report = graphaudit.rewrite(Scaled(), (torch.randn(2, 3) * 2,), target="onnxruntime", count=8)
+    (finding,) = [f for f in report.findings if f.severity == "error"]
+    assert (finding.name, finding.file) == ("step-diverged", __file__) and finding.line is not None
+    assert "erfcx" in Path(__file__).read_text().splitlines()[finding.line - 1]
+    assert "aten.special_erfcx.default is the first operator whose value differs" in finding.message

@@ -87,6 +87,11 @@ def test_order_follows_needs_and_then_names():
     assert [p.name for p in order(passes[::-1])] == expected
 
 
+def test_what_runs_first_or_last_stands_at_that_end_whatever_its_name():
+    passes = [named("a", runs_last=True), named("b"), named("z", runs_first=True), named("c", runs_after=("b",))]
+    assert [p.name for p in order(passes)] == ["z", "b", "c", "a"]
+
+
 def test_a_cycle_is_named():
     passes = [named("a", runs_after=("c",)), named("b", runs_after=("a",)), named("c", runs_after=("b",)), named("d")]
     with pytest.raises(RuleError, match="before the next: a → b → c → a"):
