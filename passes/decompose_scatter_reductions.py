@@ -1,6 +1,6 @@
 """Reductions into scattered places that ONNX lacks, or torch writes wrongly, become sums and counts.
 
-    scatter_reduce(x, d, i, s, "mean")   →  (x + scatter_add(0, d, i, s)) / (1 + scatter_add(0, d, i, 1))
+    scatter_reduce(x, d, i, s, "mean")   →  scatter_add(x, d, i, s) / (1 + scatter_add(0, d, i, 1))
     … with include_self=False            →  scatter_add(0, d, i, s) / scatter_add(0, d, i, 1), and x where nothing falls
     index_reduce(x, d, i, s, r)          →  scatter_reduce(x, d, i for every row, s, r)
 
@@ -51,11 +51,10 @@ def _mean(
 ) -> Tensor:
     read = src[tuple(slice(size) for size in index.shape)]  # index may be smaller than src in every dimension
     zeros = torch.zeros_like(self)
-    total = zeros.scatter_add(dim, index, read)
     count = zeros.scatter_add(dim, index, torch.ones_like(read))
     if include_self:
-        return torch.where(count == 0, self, (self + total) / (count + 1))
-    return torch.where(count == 0, self, total / count.clamp(min=1))
+        return self.scatter_add(dim, index, read) / (count + 1)
+    return torch.where(count == 0, self, zeros.scatter_add(dim, index, read) / count.clamp(min=1))
 
 
 def _index_reduce(

@@ -7,6 +7,7 @@
     digamma(x)  →  its asymptotic series after steps by 1 to 8 and more; digamma(1 - x) - pi / tan(pi x) for x < 0
     hypot(x, y)      →  m * sqrt(1 + (n / m)²)                 m, n: the larger and the smaller of |x| and |y|
     copysign(x, y)   →  where(signbit(y), -|x|, |x|)          signbit(x): x < 0, or 1 / x is -infinity
+    fmax(x, y)       →  max(x, y), and the other one where one is NaN; fmin likewise
     logaddexp(x, y)  →  max(x, y) + log1p(exp(-|x - y|))      logaddexp2 likewise
 
 - float32 and float64; the number of terms follows from the dtype.
@@ -73,6 +74,7 @@ class DecomposeSpecialFunctions(OperatorPass):
     target_ops = frozenset(
         {"aten.erfinv", "aten.special_erfinv", "aten.lgamma", "aten.digamma"}
         | {"aten.hypot", "aten.logaddexp", "aten.logaddexp2", "aten.special_ndtri", "aten.copysign", "aten.signbit"}
+        | {"aten.fmax", "aten.fmin"}
     )
     claims = Claim.EQUIVALENT
 
@@ -185,12 +187,22 @@ def _copysign(x: Tensor, y: Any) -> Tensor:
     return torch.where(_signbit(y), -size, size)
 
 
+def _fmax(x: Tensor, y: Tensor) -> Tensor:
+    return torch.where(x.isnan(), y, torch.where(y.isnan(), x, torch.maximum(x, y)))
+
+
+def _fmin(x: Tensor, y: Tensor) -> Tensor:
+    return torch.where(x.isnan(), y, torch.where(y.isnan(), x, torch.minimum(x, y)))
+
+
 # Whatever the dtype.
 _OF_ANY: dict[str, Function] = {
     "hypot": _hypot,
     "logaddexp": _logaddexp,
     "logaddexp2": _logaddexp2,
     "copysign": _copysign,
+    "fmax": _fmax,
+    "fmin": _fmin,
     "signbit": _signbit,
 }
 

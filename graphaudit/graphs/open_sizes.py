@@ -50,7 +50,7 @@ def _kron(self: Tensor, other: Tensor) -> Tensor:
     return (left * right).reshape(sizes)
 
 
-_REPLACED: dict[Any, Callable[..., Tensor]] = {
+COMPOSITES: dict[Any, Callable[..., Tensor]] = {
     torch.ops.aten.cdist.default: _cdist,
     torch.ops.aten.kron.default: _kron,
     torch.ops.aten.take_along_dim.default: _take_along_dim,
@@ -60,8 +60,8 @@ _REPLACED: dict[Any, Callable[..., Tensor]] = {
 @contextmanager
 def open_sizes() -> Iterator[None]:
     """While it lasts, traces of these functions leave sizes open that vary."""
-    kept = {op: (op.py_kernels.get(_KEY), decomposition_table.get(op)) for op in _REPLACED}
-    for op, function in _REPLACED.items():
+    kept = {op: (op.py_kernels.get(_KEY), decomposition_table.get(op)) for op in COMPOSITES}
+    for op, function in COMPOSITES.items():
         _set(op, function, function)
     try:
         yield

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-from graphaudit.rulebook.torch_registry import one_registry
 from graphaudit.quiet import quiet
+from graphaudit.rulebook.torch_registry import one_registry
 
 
 def test_it_is_what_torch_makes():

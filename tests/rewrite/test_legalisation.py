@@ -80,10 +80,11 @@ def test_all_of_it_reaches_the_chip(module, shape, tmp_path):
 
 
 class Chosen(nn.Module):
-    """A selection among truth values, for which ONNX Runtime has no kernel, and a function that ONNX lacks."""
+    """A selection among int16, for which ONNX Runtime has no kernel, and a function that ONNX lacks."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.where(x > 0, x > 1, x < -1), torch.mvlgamma(x.abs() + 2, 2)
+        codes = (x * 9).to(torch.int16)
+        return torch.where(x > 0, codes, -codes), torch.mvlgamma(x.abs() + 2, 2)
 
 
 def test_a_model_that_the_runtime_does_not_load_is_made_legal_and_the_certificate_says_how(tmp_path):
@@ -91,7 +92,7 @@ def test_a_model_that_the_runtime_does_not_load_is_made_legal_and_the_certificat
     report = graphaudit.rewrite(Chosen(), (x,), target="onnxruntime", count=4, output=tmp_path / "bundle")
     assert report.fit["onnxruntime"] and report.certificate is not None
     ways = {c.operator: c.way for c in report.certificate.conversions}
-    assert ways == {"Where": "written out", "aten.mvlgamma.default": "torch's decomposition"}
+    assert ways == {"Where": "int32 for int16", "aten.mvlgamma.default": "torch's decomposition"}
     chosen, grown = graphaudit.load(tmp_path / "bundle")(x.numpy())
     np.testing.assert_array_equal(chosen, Chosen()(x)[0].numpy())
     np.testing.assert_allclose(grown, Chosen()(x)[1].numpy(), rtol=1e-4, atol=1e-5)
