@@ -23,9 +23,9 @@ from graphaudit.control_flow import ControlFlow
 from graphaudit.equivalence.eager import one_thread
 from graphaudit.errors import PolicyError, TargetError
 from graphaudit.export.bundle import check_output
-from graphaudit.findings import Finding
+from graphaudit.findings import Finding, blocking, refusal
 from graphaudit.graphs.onnx_model import OnnxModel
-from graphaudit.journey import Journey, Progress, blocking, refusal
+from graphaudit.journey import Journey, Progress
 from graphaudit.policy import Policy
 from graphaudit.policy.deployed import deployed
 from graphaudit.policy.probe import probe

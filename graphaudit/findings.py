@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -95,3 +95,16 @@ def merge(findings: Iterable[Finding]) -> list[Finding]:
         merged.values(),
         key=lambda f: (f.fixed_by is not None, -f.severity.rank, f.file or "", f.line or 0, f.code, f.message),
     )
+
+
+def blocking(findings: Sequence[Finding], target: str) -> list[Finding]:
+    """The findings that make the policy unfit for the target."""
+    return [f for f in findings if f.blocks and f.target in (None, target)]
+
+
+def refusal(findings: Sequence[Finding], target: str) -> str:
+    """One sentence: unfit, by how many errors, on which lines."""
+    errors = blocking(findings, target)
+    lines = sorted({f"line {f.line}" for f in errors if f.line is not None}, key=lambda s: int(s.split()[1]))
+    count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
+    return f"not fit for {target}: {count}" + (f" ({', '.join(lines[:6])})" if lines else "")

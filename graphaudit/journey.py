@@ -27,7 +27,7 @@ from graphaudit.equivalence.verdict import Claim, PathCoverage, Verdict, weakest
 from graphaudit.export.bundle import write_bundle
 from graphaudit.export.locate import name_first_difference
 from graphaudit.export.translate import ExportRefused, to_onnx
-from graphaudit.findings import Finding, merge
+from graphaudit.findings import Finding, blocking, merge, refusal
 from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.nans import speaks_of_nan
 from graphaudit.graphs.noise import bound, draws
@@ -404,16 +404,3 @@ def _draws(program: Program) -> bool:
 def _places(observation: Observation, statements: Sequence[str]) -> int:
     kinds = (EventKind.BOOL, EventKind.ITEM, EventKind.TOLIST)
     return len({e.place for e in observation.of(*kinds) if e.statement in statements})
-
-
-def blocking(findings: Sequence[Finding], target: str) -> list[Finding]:
-    """The findings that make the policy unfit for the target."""
-    return [f for f in findings if f.blocks and f.target in (None, target)]
-
-
-def refusal(findings: Sequence[Finding], target: str) -> str:
-    """One sentence: unfit, by how many errors, on which lines."""
-    errors = blocking(findings, target)
-    lines = sorted({f"line {f.line}" for f in errors if f.line is not None}, key=lambda s: int(s.split()[1]))
-    count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
-    return f"not fit for {target}: {count}" + (f" ({', '.join(lines[:6])})" if lines else "")
