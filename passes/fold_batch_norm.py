@@ -28,19 +28,18 @@ from torch import fx
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
 from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
-from graphaudit.rewrite.edit import insert_call, replace_node
+from graphaudit.rewrite.constants import constant
+from graphaudit.rewrite.layers import (
+    LINEAR,
+    channels_back,
+    channels_first,
+    is_layer,
+    parameters,
+    replace_layer,
+)
 from graphaudit.rulebook.target import Target
 
-_aten = torch.ops.aten
-_NORM = _aten._native_batch_norm_legit_no_training.default
-_LINEAR = _aten.linear.default
-_CONVOLUTION = _aten.convolution.default
-_CONVS = tuple(
-    getattr(op, kind) for op in (_aten.conv1d, _aten.conv2d, _aten.conv3d) for kind in ("default", "padding")
-)
-_TRANSPOSED = (_aten.conv_transpose1d.default, _aten.conv_transpose2d.input, _aten.conv_transpose3d.input)
-# The position of `groups`, where it is not the default, among the arguments of a convolution.
-_GROUPS = {_CONVOLUTION: 8, **dict.fromkeys(_CONVS, 6), **dict.fromkeys(_TRANSPOSED, 6)}
+_NORM = torch.ops.aten._native_batch_norm_legit_no_training.default
 
 
 class FoldBatchNormOptions(PassOptions, frozen=True):
@@ -106,58 +105,44 @@ def _fold(program: Program, node: fx.Node, limit: float) -> str:
     if not why_not_backwards:
         return ""
     readers = list(result.users)
-    if len(readers) == 1 and readers[0].target is _LINEAR and readers[0].args[0] is result:
+    if len(readers) == 1 and readers[0].target is LINEAR and readers[0].args[0] is result:
         return _fold_forwards(program, source, readers[0], norm, limit)
     return why_not_backwards
 
 
 def _fold_backwards(program: Program, layer: fx.Node, result: fx.Node, norm: _Norm, limit: float) -> str:
-    if layer.op != "call_function" or layer.target not in (_LINEAR, *_GROUPS):
+    if not is_layer(layer):
         return "it stands neither after a linear layer or convolution nor before a linear layer"
     if len(layer.users) != 1:
         return f"{layer.name} has other readers than the batch norm"
     rank = layer.meta["val"].dim()
-    if layer.target is _LINEAR and rank != 2:
+    if layer.target is LINEAR and rank != 2:
         return f"{layer.name} has rank {rank}: its features are not the batch norm's channels"
-    parameters = _parameters(program, layer, norm)
-    if isinstance(parameters, str):
-        return parameters
-    weight, bias = parameters
-    rows = _channels_first(layer, weight)
+    found = parameters(program, layer)
+    if isinstance(found, str):
+        return found
+    weight, bias = found
+    rows = channels_first(layer, weight)
     size = rows.flatten(1).norm(dim=1) + bias.abs() + norm.mean.abs()
     if float((size / norm.deviation).max()) > limit:
         return _amplifies(size / norm.deviation)
     scaled = rows * norm.scale.view(-1, *(1,) * (rows.dim() - 1))
     new_bias = (bias - norm.mean) * norm.scale + norm.beta
-    return _replace(program, layer, result, layer.args[0], _channels_back(layer, scaled, weight), new_bias)
+    return replace_layer(program, layer, result, layer.args[0], channels_back(layer, scaled, weight), new_bias)
 
 
 def _fold_forwards(program: Program, source: fx.Node, linear: fx.Node, norm: _Norm, limit: float) -> str:
     rank = source.meta["val"].dim()
     if rank != 2:
         return f"its input has rank {rank}: its channels are not the features of {linear.name}"
-    parameters = _parameters(program, linear, norm=None)
-    if isinstance(parameters, str):
-        return parameters
-    weight, bias = parameters
+    found = parameters(program, linear)
+    if isinstance(found, str):
+        return found
+    weight, bias = found
     amplification = (1 + norm.mean.abs()) / norm.deviation
     if float(amplification.max()) > limit:
         return _amplifies(amplification)
-    return _replace(program, linear, linear, source, weight * norm.scale, bias + weight @ norm.shift)
-
-
-def _replace(
-    program: Program, layer: fx.Node, result: fx.Node, source: object, weight: torch.Tensor, bias: torch.Tensor
-) -> str:
-    """Put `layer` with new parameters, reading `source`, in the place of `result`."""
-    dtype = result.meta["val"].dtype
-    weight, bias = weight.to(dtype), bias.to(dtype)
-    if not (weight.isfinite().all() and bias.isfinite().all()):
-        return f"the folded weights are not finite in {str(dtype).removeprefix('torch.')}"
-    constants = [program.add_constant(t, f"{layer.name}_{part}") for t, part in ((weight, "weight"), (bias, "bias"))]
-    new = insert_call(result, layer.target, (source, *constants, *layer.args[3:]), layer.kwargs, source=layer)  # type: ignore[arg-type]
-    replace_node(result, new)
-    return ""
+    return replace_layer(program, linear, linear, source, weight * norm.scale, bias + weight @ norm.shift)
 
 
 def _read_norm(program: Program, node: fx.Node) -> _Norm | str:
@@ -171,57 +156,9 @@ def _read_norm(program: Program, node: fx.Node) -> _Norm | str:
     return _Norm(gamma, torch.zeros_like(mean) if beta is None else beta, mean, deviation)
 
 
-def _parameters(program: Program, layer: fx.Node, norm: _Norm | None) -> tuple[torch.Tensor, torch.Tensor] | str:
-    """Weight and bias of a layer in float64, or why they cannot be had. No bias is a bias of zeros."""
-    if set(layer.kwargs) & {"weight", "bias", "input"}:
-        return f"{layer.name} takes its parameters by name"
-    weight = _constant(program, layer.args[1])
-    given = layer.args[2] if len(layer.args) > 2 else None
-    bias = _constant(program, given)
-    if weight is None or (bias is None and given is not None):
-        return f"the weights of {layer.name} are not constants"
-    if bias is None:
-        bias = weight.new_zeros(len(norm.mean) if norm is not None else len(weight))
-    return weight, bias
-
-
 def _constant(program: Program, argument: object) -> torch.Tensor | None:
-    """A parameter or buffer in float64; None if `argument` is none, or if forward writes to it."""
-    value = program.value(argument)
-    if value is None or not isinstance(argument, fx.Node):
-        return None
-    specs = program.exported.graph_signature.input_specs
-    name = next(s.target for s in specs if s.arg.name == argument.name)
-    return None if name in program.mutated else value.detach().double()
-
-
-def _channels_first(layer: fx.Node, weight: torch.Tensor) -> torch.Tensor:
-    """The weight with the output channels as its first dimension. A transposed one is (in, out / groups, …)."""
-    if not _is_transposed(layer):
-        return weight
-    groups = _groups(layer)
-    inputs, outputs, *kernel = weight.shape
-    grouped = weight.reshape(groups, inputs // groups, outputs, *kernel)
-    return grouped.transpose(1, 2).reshape(groups * outputs, inputs // groups, *kernel)
-
-
-def _channels_back(layer: fx.Node, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    if not _is_transposed(layer):
-        return rows
-    groups = _groups(layer)
-    outputs, inputs, *kernel = rows.shape
-    return rows.reshape(groups, outputs // groups, inputs, *kernel).transpose(1, 2).reshape(weight.shape)
-
-
-def _is_transposed(layer: fx.Node) -> bool:
-    return layer.target in _TRANSPOSED or (layer.target is _CONVOLUTION and bool(layer.args[6]))
-
-
-def _groups(layer: fx.Node) -> int:
-    position = _GROUPS[layer.target]
-    groups = layer.args[position] if len(layer.args) > position else layer.kwargs.get("groups", 1)
-    assert isinstance(groups, int)
-    return groups
+    value = constant(program, argument)
+    return None if value is None else value.double()
 
 
 def _amplifies(factors: torch.Tensor) -> str:
