@@ -5,6 +5,7 @@
     _to_copy(x, dtype)           x has that dtype and stays on its device    →  x
     _to_copy(_to_copy(x, wider), dtype)      x has that dtype, wider holds it →  x
     view(x, s), reshape, squeeze, unsqueeze, expand(x, s)   x has shape s    →  x      (symbolic sizes by name)
+    broadcast_tensors(x, y)[0]   x has that shape                            →  x
     slice(x, d, 0, end)          end reaches the end of the dimension        →  x
     x * 1, x / 1                 dtype and shape stay                        →  x
     x - 0.0, x + (-0.0)          dtype and shape stay                        →  x
@@ -106,6 +107,10 @@ def _same_as(view: GraphView, step: Node) -> Value | None:
         source = wide.inputs[0] if wide is not None and base_op(wide) == "aten._to_copy" else None
         fits = source is not None and step.inputs[0].dtype in _HOLDS.get(source.dtype or "", ())
         return source if source is not None and fits and _alike(source, result) else None
+    if op == "operator.getitem":
+        made = view.producer(step.inputs[0])
+        source = made.inputs[step.attributes["index"]] if made and base_op(made) == "aten.broadcast_tensors" else None
+        return source if source is not None and _alike(source, result) else None
     if op in ("aten.copy", "aten.slice_scatter"):
         target, source = step.inputs[0], step.inputs[1]
         whole = op == "aten.copy" or is_full_slice(step)

@@ -60,6 +60,7 @@ def _tuple(value):
         (lambda x: x.to(torch.float32).cpu().float(), []),
         (lambda x: x.double().float(), []),
         (lambda x: x.expand(3, 4).reshape(3, 4).view(-1, 4), []),
+        (lambda x: torch.broadcast_tensors(x, x[:1] + 1)[0], []),
         (lambda x: x[:, :], []),
         (lambda x: x[0:9], []),
         (lambda x: x * 1, []),
@@ -104,6 +105,7 @@ def test_with_a_dynamic_batch_the_same_symbol_is_the_same_shape():
         (lambda x: x * torch.ones(2, 3, 4), "mul"),
         (lambda x: torch.div(x, 1, rounding_mode="floor"), "div"),
         (lambda x: x.view(4, 3), "view"),
+        (lambda x: torch.broadcast_tensors(x, x[:1])[1], "broadcast_tensors"),
     ],
 )
 def test_steps_that_do_something_stay(function, kept):
