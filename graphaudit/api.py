@@ -25,12 +25,14 @@ from graphaudit.errors import PolicyError, TargetError
 from graphaudit.export.bundle import check_output
 from graphaudit.findings import Finding, blocking, refusal
 from graphaudit.graphs.onnx_model import OnnxModel
+from graphaudit.graphs.program import Program
 from graphaudit.journey import Journey, Progress
 from graphaudit.policy import Policy
 from graphaudit.policy.deployed import deployed
 from graphaudit.policy.probe import probe
 from graphaudit.results import Bisection, CaptureSummary, PolicySummary, Report
 from graphaudit.rewrite.bisect import Divergences
+from graphaudit.rewrite.fixes import mark_fixable
 from graphaudit.rewrite.manager import PassManager
 from graphaudit.rulebook import Rulebook, load_rulebook, rewritten_for
 
@@ -68,6 +70,8 @@ def audit(
         subjects = [journey.exported(rulebook) for rulebook in rulebooks]
     say("checking")
     findings = examine(*subjects)
+    if any(f.blocks for f in findings):
+        mark_fixable(findings, {r.target: _graphs(s) for r, s in zip(rulebooks, subjects, strict=True)})
     if journey is not None:
         journey.fingerprint.verify()
     return Report(
@@ -208,8 +212,16 @@ def _audit_statement(findings: Sequence[Finding], rulebooks: Sequence[Rulebook])
     said = []
     for rulebook in rulebooks:
         name = rulebook.target.name
-        said.append(refusal(findings, name) if blocking(findings, name) else f"nothing stands against {name}")
+        errors = blocking(findings, name)
+        passes = ", for all of which `graphaudit rewrite` has passes" if all(f.fixable_by for f in errors) else ""
+        said.append(f"{refusal(findings, name)}{passes}" if errors else f"nothing stands against {name}")
     return "; ".join(said)
+
+
+def _graphs(subject: Subject) -> list[Program | OnnxModel]:
+    """What a rewrite would work on: the captured graph, and the model that it becomes."""
+    program = subject.capture.program if subject.capture is not None else None
+    return [graph for graph in (program, subject.model if program is not None else None) if graph is not None]
 
 
 def _summary_of_model(model: OnnxModel) -> PolicySummary:

@@ -43,7 +43,8 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, kw_only=True):
-    """One thing the audit has to say. `fixed_by` names the pass that repaired it; a repaired finding blocks nothing."""
+    """One thing the audit has to say. `fixed_by` names the pass that repaired it; a repaired finding blocks nothing.
+    `fixable_by` is the pass that a rewrite would repair it with."""
 
     code: str
     name: str
@@ -59,6 +60,7 @@ class Finding(msgspec.Struct, kw_only=True):
     evidence: Evidence | None = None
     remedy: str = ""
     fixed_by: str | None = None
+    fixable_by: str | None = None
     count: int = 1
 
     @property

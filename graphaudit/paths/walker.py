@@ -57,7 +57,10 @@ class Walker:
         if not floats or not margin.requires_grad:
             return None
         self.work += 2 * self._calls
-        found = torch.autograd.grad(margin, floats, retain_graph=True, allow_unused=True)
+        try:
+            found = torch.autograd.grad(margin, floats, retain_graph=True, allow_unused=True)
+        except (RuntimeError, NotImplementedError):  # an operator of the policy's that has no gradient
+            return None
         parts = [torch.zeros_like(f) if g is None else g for f, g in zip(floats, found)]
         row = torch.cat([p.double().flatten() for p in parts])
         return row if bool(row.isfinite().all()) and bool(row.any()) else None

@@ -102,6 +102,10 @@ def _source(console: Console, f: Finding, gutter: int, style: str) -> Iterator[T
     yield joined(blank, Text(" " + " " * shown.start), Text("^" * shown.length, style))
 
 
+def _in_the_source(f: Finding) -> str:
+    return f"; in the source: {f.remedy[0].lower()}{f.remedy[1:]}" if f.remedy else ""
+
+
 def _remarks(group: _Group, ran: set[str]) -> Iterator[tuple[str, str]]:
     f = group.finding
     if group.targets:
@@ -113,8 +117,9 @@ def _remarks(group: _Group, ran: set[str]) -> Iterator[tuple[str, str]]:
         yield "source  ", f"{evidence.rule}: {evidence.source}{dated}"
     if f.fixed_by:
         below = " (below)" if f.fixed_by in ran else ""
-        remedy = f"; in the source: {f.remedy[0].lower()}{f.remedy[1:]}" if f.remedy else ""
-        yield "fixed by ", f"{f.fixed_by}{below}{remedy}"
+        yield "fixed by ", f"{f.fixed_by}{below}{_in_the_source(f)}"
+    elif f.fixable_by:
+        yield "help: ", f"`graphaudit rewrite` has a pass for it, {f.fixable_by}{_in_the_source(f)}"
     elif f.remedy:
         yield "help: ", f.remedy
 

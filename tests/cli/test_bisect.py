@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from graphaudit.registry import passes
 from tests.cli.conftest import Run
 from tests.cli.test_plugins import broken
 
@@ -54,13 +58,19 @@ dynamic_shapes = ({0: "batch"},)
 """
 
 
-def test_every_culprit_with_its_line_and_a_reproducer(run: Run, tmp_path: Path) -> None:
+def test_every_culprit_with_its_line_and_a_reproducer(
+    here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = tmp_path / "site"
     site.mkdir()
     broken(site, "graphaudit.passes", "sick:Wrong", WRONG)
-    (tmp_path / "policy.py").write_text(POLICY)
+    monkeypatch.syspath_prepend(site)
+    wrong = importlib.import_module("sick").Wrong
+    monkeypatch.delitem(sys.modules, "sick")
+    monkeypatch.setitem(passes(), wrong.name, wrong)
+    Path("policy.py").write_text(POLICY)
     bisect = ("bisect", "policy.py:build", "--target", "onnxruntime", "--inputs", "6")
-    done = run(*bisect, "--format", "json", PYTHONPATH=str(site))
+    done = here(*bisect, "--format", "json")
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert found["inputs"] == 6
@@ -68,13 +78,13 @@ def test_every_culprit_with_its_line_and_a_reproducer(run: Run, tmp_path: Path) 
     assert [[n["place"]["line"] for n in c["nodes"]] for c in found["culprits"]] == [[13], [14]]
     assert all(len(c["inputs"]) == 6 and "instead of" in c["message"] for c in found["culprits"])
     for culprit in found["culprits"]:
-        file = tmp_path / culprit["reproducer"]
-        (call,) = [line for line in file.read_text().splitlines() if "torch.ops." in line]
+        (call,) = [line for line in Path(culprit["reproducer"]).read_text().splitlines() if "torch.ops." in line]
         assert "aten.div.Tensor" in call and "policy.py:1" in call
-        env = {**os.environ, "PYTHONPATH": str(site)}
-        replay = subprocess.run([sys.executable, file], cwd=tmp_path, env=env, capture_output=True, text=True)
-        assert replay.returncode == 1 and not replay.stderr, replay.stderr
-        assert "+ %mul: float32[2, " in replay.stdout
-        assert "rewrite_divisions_wrongly diverges: output" in replay.stdout.splitlines()[-1]
-    text = run(*bisect, "--skip", "rewrite_divisions_wrongly", PYTHONPATH=str(site))
+    env = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, found["culprits"][0]["reproducer"]]
+    replay = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert replay.returncode == 1 and not replay.stderr, replay.stderr
+    assert "+ %mul: float32[2, " in replay.stdout
+    assert "rewrite_divisions_wrongly diverges: output" in replay.stdout.splitlines()[-1]
+    text = here(*bisect, "--skip", "rewrite_divisions_wrongly")
     assert text.returncode == 0 and text.stdout == "every step holds on 6 inputs\n"

@@ -115,6 +115,16 @@ def test_a_finding_reads_as_a_compilers_diagnostic(source: str) -> None:
     ]
 
 
+def test_the_help_names_the_pass_that_a_rewrite_has(source: str) -> None:
+    lost = finding(
+        source, 5, severity=Severity.ERROR, remedy="Write torch.softmax(s, -1).", fixable_by="rewrite_softmax"
+    )
+    said = (
+        "  = help: `graphaudit rewrite` has a pass for it, rewrite_softmax; in the source: write torch.softmax(s, -1)."
+    )
+    assert block(printed(report([lost]), 120), "error")[-1] == said
+
+
 def test_without_a_column_the_code_of_the_line_is_underlined(source: str) -> None:
     lines = block(printed(report([finding(source, 5)])), "warning")
     code = "w = torch.exp(s) / torch.exp(s).sum(-1, keepdim=True)"

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from graphaudit.capture.control_flow.limits import carry
 from graphaudit.capture.control_flow.refusal import Refused, refuse_if_left_alone, user_place
@@ -41,13 +42,14 @@ class MaskedWrites(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in _ASKING:
             refuse_if_left_alone(session.left_alone)
-        written = _written(name, args, kwargs)
+        written = _written(func, name, args, kwargs)
         if session.each is not None:
-            session.each.note(func, written, (args, kwargs))
-        if written is not None:
+            for tensor in written or [None]:
+                session.each.note(func, tensor, (args, kwargs))
+        for tensor in written:
             session.writes += 1
-            session.aliases.check_write(written, session.roots())
-            session.region_writes.append((written, user_place()))
+            session.aliases.check_write(tensor, session.roots())
+            session.region_writes.append((tensor, user_place()))
         if name in _DRAWS and _really_draws(name, args, kwargs):
             if session.loops_around:
                 raise Refused("how many random draws this loop makes depends on data", "draw-in-branch")
@@ -65,28 +67,41 @@ class MaskedWrites(TorchFunctionMode):
             carry(name, args, kwargs, result)
             return result
         args, kwargs = made_safe(func, args, kwargs, mask)
-        if written is None:
+        if not written:
             result = func(*args, **kwargs)
             carry(name, args, kwargs, result)
             return result
         if name in _RESHAPING:
             raise Refused(f"{name.strip('_')} changes a tensor's shape or storage on one side of a branch")
-        before = written.clone()
+        before = [tensor.clone() for tensor in written]
         result = func(*args, **kwargs)
-        written.copy_(where(mask, written, before))
+        for tensor, old in zip(written, before, strict=True):
+            tensor.copy_(where(mask, tensor, old))
         return result
 
 
-def _written(name: str, args: Sequence[Any], kwargs: Any) -> torch.Tensor | None:
-    """The tensor that a function of torch's writes to, if it does."""
+def _written(func: Any, name: str, args: Sequence[Any], kwargs: Any) -> list[torch.Tensor]:
+    """The tensors that a function of torch's, or a custom operator, writes to."""
+    schema = _schema(func)
+    if schema is not None:
+        given = {a.name: args[i] if i < len(args) else kwargs.get(a.name) for i, a in enumerate(schema.arguments)}
+        changed = [given[a.name] for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        return [leaf for leaf in pytree.tree_leaves(changed) if isinstance(leaf, torch.Tensor)]
     out = kwargs.get("out")
     if isinstance(out, torch.Tensor):
-        return out
+        return [out]
     if not args or not isinstance(args[0], torch.Tensor):
-        return None
+        return []
     in_place = name.endswith("_") and not name.startswith("__") and name not in _HARMLESS
     operator = name in ("__setitem__", "__set__") or (name.startswith("__i") and name not in _QUERIES)
-    return args[0] if in_place or operator or kwargs.get("inplace") else None
+    return [args[0]] if in_place or operator or kwargs.get("inplace") else []
+
+
+def _schema(func: Any) -> Any:
+    """The schema of an operator that is called through `torch.ops`, which says what it writes to."""
+    if isinstance(func, torch._ops.OpOverloadPacket) and len(func.overloads()) == 1:
+        func = getattr(func, func.overloads()[0])
+    return func._schema if isinstance(func, torch._ops.OpOverload) else None
 
 
 _QUERIES = ("__invert__", "__index__", "__int__", "__init__", "__iter__", "__init_subclass__")
