@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import fx
 from graphaudit.findings import Place
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.onnx_nodes import reads
+from graphaudit.graphs.onnx_view import infer_types
 from graphaudit.graphs.program import Program
 from graphaudit.rewrite.replay import pack
 from graphaudit.text import one_line
@@ -26,16 +27,22 @@ class Uncuttable(Exception):
 
 @dataclass(frozen=True)
 class Region:
-    """The source of a file that rebuilds the region, up to the line that replays the pass."""
+    """The source of a file that rebuilds the region, up to the line that replays the pass.
+
+    It defines `build()`, `example_inputs()` and, if `dynamic`, `dynamic_sizes()`: for each input, the dimensions that
+    vary.
+    """
 
     nodes: tuple[str, ...]
     source: str
+    dynamic: bool = False
 
 
-def cut_program(program: Program, values: dict[str, Any], keep: Collection[str]) -> Region:
+def cut_program(program: Program, values: dict[str, Any], keep: Collection[str], *, dynamic: bool) -> Region:
     """The calls named `keep` of the main graph, on the `values` that they read from outside.
 
-    Parameters, buffers and constants stay such; numbers become literals. Raises Uncuttable.
+    Parameters, buffers and constants stay such; numbers become literals. With `dynamic`, sizes that vary in the graph
+    vary in the region too. Raises Uncuttable.
     """
     kept = [n for n in program.graph.nodes if n.op == "call_function" and n.name in keep]
     names = {n.name for n in kept}
@@ -44,6 +51,9 @@ def cut_program(program: Program, values: dict[str, Any], keep: Collection[str])
     tensors = [n for n in outside if n.name not in literals]
     constants = [n for n in tensors if program.value(n) is not None]
     inputs = [n for n in tensors if program.value(n) is None]
+    varying = [_varying(n) if dynamic else {} for n in inputs]
+    sizes = {size: f"{_name(n)}.size({d})" for n, dims in zip(inputs, varying) for d, size in dims.items()}
+    literals |= {name: sizes[size] for name, size in _symbols(outside) if size in sizes}
     results = [n for n in kept if isinstance(values[n.name], torch.Tensor) and _leaves(n, names)]
     if not results or not inputs:
         raise Uncuttable("no tensor enters or leaves the region")
@@ -69,11 +79,28 @@ def cut_program(program: Program, values: dict[str, Any], keep: Collection[str])
         *(f"        {_tensor(values[n.name])}," for n in inputs),
         "    )",
     ]
-    return Region(tuple(n.name for n in kept), "\n".join(lines) + "\n")
+    if sizes:
+        lines += ["", "", "def dynamic_sizes():", f"    return {tuple(tuple(dims) for dims in varying)!r}"]
+    return Region(tuple(n.name for n in kept), "\n".join(lines) + "\n", bool(sizes))
 
 
-def cut_model(model: OnnxModel, values: dict[str, np.ndarray[Any, Any]], keep: Collection[str]) -> Region:
-    """The nodes of an ONNX model named `keep`, on the `values` that they read from outside. Raises Uncuttable."""
+def _varying(node: fx.Node) -> dict[int, str]:
+    """The dimensions of a node's tensor whose sizes vary, and how they are written."""
+    return {d: str(size) for d, size in enumerate(node.meta["val"].shape) if isinstance(size, torch.SymInt)}
+
+
+def _symbols(nodes: Iterable[fx.Node]) -> list[tuple[str, str]]:
+    """The names of nodes that are sizes that vary, and how these are written."""
+    return [(n.name, str(n.meta["val"])) for n in nodes if isinstance(n.meta.get("val"), torch.SymInt)]
+
+
+def cut_model(
+    model: OnnxModel, values: dict[str, np.ndarray[Any, Any]], keep: Collection[str], *, dynamic: bool
+) -> Region:
+    """The nodes of an ONNX model named `keep`, on the `values` that they read from outside.
+
+    With `dynamic`, sizes that vary in the model vary in the region too. Raises Uncuttable.
+    """
     graph = model.proto.graph
     kept = [n for n in graph.node if (n.name or n.output[0]) in keep]
     made = {name for n in kept for name in n.output}
@@ -85,9 +112,10 @@ def cut_model(model: OnnxModel, values: dict[str, np.ndarray[Any, Any]], keep: C
     outputs = [name for n in kept for name in n.output if name in elsewhere]
     if not inputs or not outputs or any(name not in values for name in (*inputs, *outputs)):
         raise Uncuttable("no tensor enters or leaves the region")
-    part = onnx.helper.make_graph(
-        kept, "region", [_info(n, values[n]) for n in inputs], [_info(n, values[n]) for n in outputs], constants
-    )
+    inferred = infer_types(model.proto) if dynamic else onnx.GraphProto()
+    types = {v.name: v for v in (*inferred.input, *inferred.value_info, *inferred.output)}
+    ends = [[types.get(name) or _info(name, values[name]) for name in names] for names in (inputs, outputs)]
+    part = onnx.helper.make_graph(kept, "region", *ends, constants)
     proto = onnx.helper.make_model(part, opset_imports=model.proto.opset_import, ir_version=model.proto.ir_version)
     text = "\n".join(f"# {line}" for line in onnx.printer.to_text(proto).splitlines())
     lines = [

@@ -49,18 +49,28 @@ def tensor(dtype: str, shape: Sequence[int], packed: str) -> torch.Tensor:
     return torch.frombuffer(data, dtype=kind).reshape(*shape) if data else torch.empty(*shape, dtype=kind)
 
 
-def capture_graph(module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[Policy, Program]:
-    """A module of ATen calls as a program of just those calls."""
-    policy = Policy("Graph", module, args, {})
+def capture_graph(
+    module: nn.Module, args: tuple[torch.Tensor, ...], dynamic: Sequence[Sequence[int]] = ()
+) -> tuple[Policy, Program]:
+    """A module of ATen calls as a program of just those calls. `dynamic`: for each argument, the sizes that vary."""
+    named = tuple({d: f"size_{i}_{d}" for d in dims} for i, dims in enumerate(dynamic)) or None
+    policy = Policy("Graph", module, args, {}, None, named)
     interface = policy.interface
+    shapes = tuple(dict.fromkeys(dims, torch.export.Dim.AUTO) for dims in dynamic) or None
     with torch.no_grad(), quiet():
-        exported = torch.export.export(module, args, strict=False).run_decompositions({})
+        exported = torch.export.export(module, args, dynamic_shapes=shapes, strict=False).run_decompositions({})
     return policy, Program(exported, interface)
 
 
-def replay(module: nn.Module, args: tuple[torch.Tensor, ...], pass_: str, target: str) -> int:
+def replay(
+    module: nn.Module,
+    args: tuple[torch.Tensor, ...],
+    pass_: str,
+    target: str,
+    dynamic: Sequence[Sequence[int]] = (),
+) -> int:
     """Run the pass on the graph, print what it changed and what the check says. 1 if it diverges, 0 if it holds."""
-    policy, program = capture_graph(module.eval(), args)
+    policy, program = capture_graph(module.eval(), args, dynamic)
     reference = Reference(policy, [Sample(args, {}, "example")])
     return _replay(program, reference, lambda p: p.runner(), pass_, target)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphaudit.equivalence.inputs import Sample
 from graphaudit.equivalence.reference import Reference
+from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView
 from graphaudit.rewrite.bisect import Fault
@@ -34,7 +35,7 @@ difference, and exits with status 1 while there is one.
 _TAIL = """
 
 if __name__ == "__main__":
-    raise SystemExit({replay}(build(), example_inputs(), {passes!r}, {target!r}))
+    raise SystemExit({replay}(build(), example_inputs(), {passes!r}, {target!r}{dynamic}))
 """
 _IMPORTS = {
     True: "import math\nimport operator\nfrom math import inf, nan\n\nimport torch\nfrom torch import nn\n\n"
@@ -51,7 +52,7 @@ def write_reproducer(fault: Fault, target: Target, folder: Path, number: int) ->
     except Uncuttable as error:
         return None, str(error)
     if region is None:
-        return None, "the pass does not diverge on a part of the graph alone, at fixed sizes"
+        return None, "the pass does not diverge on a part of the graph alone"
     step = fault.divergence.step
     is_fx = isinstance(fault.divergence.before, Program)
     said = one_line(fault.verdict.note or fault.verdict.claim.value, 115)
@@ -63,15 +64,28 @@ def write_reproducer(fault: Fault, target: Target, folder: Path, number: int) ->
     passes = f"{step.name}({options})" if options else step.name
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{step.name}_{number}.py"
-    tail = _TAIL.format(replay=replay, passes=passes, target=target.name)
+    dynamic = ", dynamic_sizes()" if region.dynamic else ""
+    tail = _TAIL.format(replay=replay, passes=passes, target=target.name, dynamic=dynamic)
     file.write_text(head + region.source + tail, encoding="utf-8")
     return file, ""
 
 
 def _smallest(fault: Fault, target: Target) -> Region | None:
-    """The nodes around the fault, as few as still show it."""
+    """The nodes around the fault, as few as still show it: at the sizes of one input, or else at sizes that vary."""
+    found = _smallest_at(fault, target, dynamic=False)
+    if found is None and _varies(fault.divergence.before):
+        found = _smallest_at(fault, target, dynamic=True)
+    return found
+
+
+def _varies(graph: Program | OnnxModel) -> bool:
+    slots = graph.interface.inputs if isinstance(graph, Program) else graph.arguments
+    return any(isinstance(size, str) for slot in slots for size in slot.shape)
+
+
+def _smallest_at(fault: Fault, target: Target, *, dynamic: bool) -> Region | None:
     before = fault.divergence.before
-    cut = _cutter(before, fault.references[0])
+    cut = _cutter(before, fault.references[0], dynamic)
     graph = view(before)
     fails = _failing(fault, target, cut)
     previous: list[str] = []
@@ -94,7 +108,8 @@ def _failing(fault: Fault, target: Target, cut: Callable[[Collection[str]], Regi
             made = _execute(_IMPORTS[is_fx] + "\n\n" + source)
             args = made["example_inputs"]()
             if is_fx:
-                policy, before = capture_graph(made["build"]().eval(), args)
+                sizes = made["dynamic_sizes"]() if "dynamic_sizes" in made else ()
+                policy, before = capture_graph(made["build"]().eval(), args, sizes)
                 reference = Reference(policy, [Sample(args, {}, "example")])
                 verdict, _ = attempt(step, before, reference, lambda p: p.runner(), target.name)
             else:
@@ -114,14 +129,14 @@ def _execute(source: str) -> dict[str, Any]:
     return made
 
 
-def _cutter(before: Any, reference: Reference) -> Callable[[Collection[str]], Region]:
+def _cutter(before: Any, reference: Reference, dynamic: bool) -> Callable[[Collection[str]], Region]:
     inputs = reference.answers(0)[0]
     if isinstance(before, Program):
         values = before.values(inputs)
-        return lambda keep: cut_program(before, values, keep)
+        return lambda keep: cut_program(before, values, keep, dynamic=dynamic)
     feeds = {i.name: t.numpy() for i, t in zip(before.proto.graph.input, inputs)}
     arrays = model_values(before, feeds)
-    return lambda keep: cut_model(before, arrays, keep)
+    return lambda keep: cut_model(before, arrays, keep, dynamic=dynamic)
 
 
 def _within(graph: GraphView, centre: Collection[str], radius: int) -> list[str]:

@@ -12,6 +12,7 @@ from graphaudit.registry import passes
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
 from graphaudit.rewrite.bisect import Divergence, find_faults
 from graphaudit.rewrite.manager import PassManager
+from graphaudit.rewrite.replay import replay
 from graphaudit.rewrite.sites import calls, run_without
 from graphaudit.rulebook import load_rulebook
 
@@ -164,6 +165,63 @@ def test_two_passes_are_wrong_in_two_places(monkeypatch, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"{Sine.name}_1.py", f"{TanhToSigmoid.name}_1.py"]
     assert culprits(outputs=["action"], control_flow="native") == both[:1]
     assert culprits(outputs=["1"]) == both[1:]
+
+
+class WrongWhereSizesVary(Pass):
+    """tanh of a view → that view, where its size is a symbol."""
+
+    name = "rewrite_symbols_wrongly"
+    level = Level.FX
+
+    def run(self, artifact, target):
+        result = PassResult(artifact)
+        for node in artifact.graph.find_nodes(op="call_function", target=torch.ops.aten.tanh.default):
+            viewed = node.args[0].target is torch.ops.aten.view.default
+            if viewed and isinstance(node.meta["val"].shape[0], torch.SymInt):
+                node.replace_all_uses_with(node.args[0])
+                result.rewritten.append(Site(node.name, artifact.place(node)))
+        artifact.finish()
+        return result
+
+
+class Viewed(nn.Module):
+    def forward(self, x, gate):
+        return torch.tanh(torch.exp(x).view(x.shape[0], 2, 2)) * gate[0]
+
+
+def test_what_shows_at_varying_sizes_alone_is_reproduced_at_such(monkeypatch, tmp_path):
+    monkeypatch.setitem(passes(), WrongWhereSizesVary.name, WrongWhereSizesVary)
+    given = torch.randn(3, 4), torch.ones(1, 1)
+    road = {"target": "onnxruntime", "count": 3, "manager": PassManager.of(WrongWhereSizesVary.name)}
+    found = bisect(Viewed().eval(), given, dynamic_shapes=({0: "batch"}, None), output=tmp_path, **road)
+    (culprit,) = found.culprits
+    source = (tmp_path / culprit.reproducer).read_text()
+    assert "aten.view.default(exp, [exp.size(0), 2, 2])" in source and "return ((0,),)" in source
+    made = {"__name__": "reproducer"}
+    exec(compile(source, "reproducer", "exec"), made)
+    assert replay(made["build"](), made["example_inputs"](), culprit.step, "onnxruntime", made["dynamic_sizes"]()) == 1
+    assert replay(made["build"](), made["example_inputs"](), culprit.step, "onnxruntime") == 0
+    assert source.rstrip().endswith("'onnxruntime', dynamic_sizes()))")
+
+
+class WrongOnnxWhereSizesVary(TanhToSigmoid):
+    """Tanh → Sigmoid, in models whose first size is a name."""
+
+    name = "rewrite_names_wrongly"
+
+    def run(self, artifact, target):
+        varies = artifact.proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param
+        return super().run(artifact, target) if varies else PassResult(artifact)
+
+
+def test_models_are_reproduced_at_varying_sizes_too(monkeypatch, tmp_path):
+    monkeypatch.setitem(passes(), WrongOnnxWhereSizesVary.name, WrongOnnxWhereSizesVary)
+    given = torch.randn(3, 4), torch.ones(1, 1)
+    road = {"target": "onnxruntime", "count": 3, "manager": PassManager.of(WrongOnnxWhereSizesVary.name)}
+    found = bisect(Viewed().eval(), given, dynamic_shapes=({0: "batch"}, None), output=tmp_path, **road)
+    (culprit,) = found.culprits
+    source = (tmp_path / culprit.reproducer).read_text()
+    assert source.count("= Tanh (") == 1 and "float[batch" in source
 
 
 @pytest.fixture
