@@ -27,10 +27,11 @@ With u uniform in [0, 1), n standard normal, e exponential of rate 1, and k a wh
 - All draws of a policy, or none: what is left in the graph would come before or after its turn.
 - Fewer than 16 normals, those of a permuted layout and those behind log_normal are drawn one after the other, all
   others in blocks of 16: `serial` noise says so where the size alone does not.
-- Half precision: uniform and exponential noise is float32, rounded; normal noise of float16 is float16.
+- Half precision: noise is float32, to be rounded; normals are drawn in `blocks`, the order of PyTorch's kernel for
+  half precision.
 - Left alone: Gamma, Beta, Dirichlet and others that draw by rejection, so that how much they draw depends on what
   they drew; draws in a branch or loop; a `torch.Generator` that forward makes or seeds itself
-  (`fold_seeded_draws` takes those); normal noise of bfloat16, which NumPy has not.
+  (`fold_seeded_draws` takes those).
 """
 
 from __future__ import annotations
@@ -55,7 +56,6 @@ aten = torch.ops.aten
 
 _DOUBLE = 2**53  # a double drawn by PyTorch is a whole number of 2^-53
 _BLOCK = 16  # from this many elements on, contiguous normals are drawn in blocks
-_NORMAL = (torch.float16, torch.float32, torch.float64)
 _REJECTION = ("_standard_gamma", "_sample_dirichlet", "poisson", "binomial")
 
 
@@ -126,16 +126,21 @@ class _Draw:
         return self.noise("randint", like, torch.int64, low=0, high=_DOUBLE)
 
     def normal(self) -> fx.Node:
-        """Standard normal numbers in the result's shape and dtype."""
-        dtype = self.result.dtype
-        if dtype not in _NORMAL:
-            raise _LeftAlone(f"it draws normals in {_said(dtype)}; noise is {', '.join(map(_said, _NORMAL))}")
-        return self.serial(dtype) if _layout(self.result) is not None else self.noise("normal", dtype=dtype)
+        """Standard normal numbers in the result's shape, float64 where the result is, else float32."""
+        dtype = _wide(self.result.dtype)
+        if _layout(self.result) is not None:
+            return self.serial(dtype)
+        if dtype is self.result.dtype or self._is_small():
+            return self.noise("normal", dtype=dtype)
+        return self.noise("normal", blocks=1)
 
     def serial(self, dtype: torch.dtype) -> fx.Node:
         """Standard normal numbers in the result's shape, drawn one after the other."""
-        small = all(isinstance(d, int) for d in self.result.shape) and self.result.numel() < _BLOCK
-        return self.noise("normal", dtype=dtype) if small else self.noise("normal", dtype=dtype, serial=1)
+        return self.noise("normal", dtype=dtype) if self._is_small() else self.noise("normal", dtype=dtype, serial=1)
+
+    def _is_small(self) -> bool:
+        """Whether the normals are too few for blocks, at all sizes."""
+        return all(isinstance(d, int) for d in self.result.shape) and self.result.numel() < _BLOCK
 
     def exponential(self, like: torch.Tensor) -> fx.Node:
         """Exponential numbers of rate 1 in the shape and dtype of `like`."""
@@ -190,6 +195,8 @@ def _hoist(program: Program, node: fx.Node) -> None:
     op = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
     if op in _REJECTION:
         raise _LeftAlone("it draws by rejection: how many numbers it takes depends on the numbers")
+    if op.startswith("rrelu"):
+        raise _LeftAlone("it draws for negative elements alone: how many numbers it takes depends on the input")
     if op not in _FORMS:
         raise _LeftAlone(f"{op} is not written as noise and arithmetic here")
     if draw.result.device.type != "cpu":
@@ -218,10 +225,15 @@ def _uniform(draw: _Draw) -> fx.Node:
 
 
 def _normal(draw: _Draw) -> fx.Node:
-    mean, std = draw.args.get("mean", 0.0), draw.args.get("std", 1.0)
+    """Numbers are the kernel's own mean and deviation; tensors come after it, in the dtype of the result."""
+    mean, std, dtype = draw.args.get("mean", 0.0), draw.args.get("std", 1.0), draw.result.dtype
     made = draw.normal()
+    if isinstance(std, fx.Node):
+        made = draw.cast(made, dtype)
     if std != 1.0:
         made = draw.call(aten.mul.Tensor, made, std)
+    if isinstance(mean, fx.Node):
+        made = draw.cast(made, dtype)
     return draw.call(aten.add.Tensor, made, mean) if mean != 0.0 else made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,7 +33,7 @@ def tracing(seed: int) -> Iterator[None]:
         stack.enter_context(_unvalidated_distributions())
         stack.enter_context(_whole_stack_traces())
         stack.enter_context(whole_recurrent_layers())
-        stack.enter_context(_exponentials_of_generators())
+        stack.enter_context(_draws_of_generators())
         stack.enter_context(open_sizes())
         # Draws that nothing reads stay in the graph: those after them would be others without them.
         stack.enter_context(torch._inductor.config.patch(fallback_random=True))
@@ -94,22 +95,48 @@ def _unvalidated_distributions() -> Iterator[None]:
 
 
 @contextmanager
-def _exponentials_of_generators() -> Iterator[None]:
-    """torch does not trace `exponential_` with a generator (its decomposition in torch/_refs refuses one, 2.13): from a
-    generator it is drawn as PyTorch's kernel does, -log1p(-u) / λ with u in double precision."""
-    original = torch.Tensor.exponential_
+def _draws_of_generators() -> Iterator[None]:
+    """torch (2.13) does not trace some draws, which are written here as what their kernels compute: with a generator
+    `exponential_`, whose decomposition in torch/_refs refuses one, and those of a size that varies; and `random_`
+    between two limits, whose overload is called like a keyword of Python's."""
+    exponential, random = torch.Tensor.exponential_, torch.Tensor.random_
+    rand, randn, randint = torch.rand, torch.randn, torch.randint
 
-    def drawn(x: torch.Tensor, lambd: float = 1.0, *, generator: torch.Generator | None = None) -> torch.Tensor:
+    def exponential_(x: torch.Tensor, lambd: float = 1.0, *, generator: torch.Generator | None = None) -> torch.Tensor:
         if generator is None:
-            return original(x, lambd)
-        uniform = torch.rand(x.shape, dtype=torch.float64, generator=generator)
+            return exponential(x, lambd)
+        uniform = torch.empty(x.shape, dtype=torch.float64).uniform_(generator=generator)
         return x.copy_(-torch.log1p(-uniform) / lambd)
 
-    torch.Tensor.exponential_ = drawn  # type: ignore[method-assign,assignment]
+    def random_(x: torch.Tensor, *limits: Any, **options: Any) -> torch.Tensor:
+        if len(limits) < 2:
+            return random(x, *limits, **options)
+        return random(x, limits[1] - limits[0], **options).add_(limits[0])
+
+    def sized(original: Callable[..., torch.Tensor], fill: str) -> Callable[..., torch.Tensor]:
+        def draw(*args: Any, **kwargs: Any) -> torch.Tensor:
+            given = kwargs.get("size", args[-1:] if fill == "random_" else args)
+            sizes = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
+            if kwargs.get("generator") is None or not any(isinstance(size, torch.SymInt) for size in sizes):
+                return original(*args, **kwargs)
+            limits = (args if "size" in kwargs else args[:-1]) if fill == "random_" else ()
+            options: dict[str, Any] = {"dtype": torch.int64} if fill == "random_" else {}
+            options |= {name: value for name, value in kwargs.items() if name not in ("size", "generator")}
+            drawn: torch.Tensor = getattr(torch.empty(tuple(sizes), **options), fill)(
+                *limits, generator=kwargs["generator"]
+            )
+            return drawn
+
+        return functools.wraps(original)(draw)
+
+    torch.Tensor.exponential_, torch.Tensor.random_ = exponential_, random_  # type: ignore[method-assign,assignment]
+    torch.rand, torch.randn = sized(rand, "uniform_"), sized(randn, "normal_")
+    torch.randint = sized(randint, "random_")
     try:
         yield
     finally:
-        torch.Tensor.exponential_ = original  # type: ignore[method-assign]
+        torch.Tensor.exponential_, torch.Tensor.random_ = exponential, random  # type: ignore[method-assign]
+        torch.rand, torch.randn, torch.randint = rand, randn, randint
 
 
 @contextmanager

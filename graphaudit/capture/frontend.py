@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
@@ -24,9 +24,11 @@ from graphaudit.capture.places import blocker_of
 from graphaudit.capture.state import StateTracer
 from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.findings import Place
+from graphaudit.graphs.noise import draws
 from graphaudit.graphs.program import Program
 from graphaudit.interface import GuardSlot, Slot
 from graphaudit.policy import Policy
+from graphaudit.policy.held import GENERATORS
 from graphaudit.policy.seeds import moved_since
 from graphaudit.policy.stepping import PREFIX, Stepped
 
@@ -86,6 +88,9 @@ def capture(policy: Policy, *, look_for_frozen: bool = True, control_flow: Contr
 
 def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: ControlFlow) -> Capture:
     call = example_call(policy)
+    if any(isinstance(leaf, GENERATORS) for leaf in call.leaves):
+        reason = "an argument is a generator; let the module hold it (`self.rng`), then its draws are replayed"
+        return Capture(None, None, [Blocker(reason, None)])
     blockers: list[Blocker] = []
     kept: Capture | None = None
     for front_end in _FRONT_ENDS:
@@ -114,7 +119,8 @@ def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: Control
 
 
 def _holds_python_values(exported: ExportedProgram) -> bool:
-    """Whether the graph computes with numbers read out of tensors, holds a loop, or asserts: masks may do without."""
+    """Whether the graph computes with numbers read out of tensors, holds a loop, draws in a branch, or asserts: masks
+    may do without."""
     targets = (
         torch.ops.aten._local_scalar_dense.default,
         torch.ops.aten.item.default,
@@ -122,7 +128,9 @@ def _holds_python_values(exported: ExportedProgram) -> bool:
         torch.ops.aten._assert_async.msg,
         torch.ops.higher_order.while_loop,
     )
-    return any(node.target in targets for node in exported.graph.nodes)
+    regions = (m for m in exported.graph_module.modules() if m is not exported.graph_module)
+    in_regions = (n for m in regions if isinstance(m, fx.GraphModule) for n in m.graph.nodes)
+    return any(node.target in targets for node in exported.graph.nodes) or any(map(draws, in_regions))
 
 
 def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> tuple[ExportedProgram, Session]:

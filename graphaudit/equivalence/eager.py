@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,31 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from graphaudit.graphs.held import streams
+from graphaudit.graphs.held import running, standing, streams
 from graphaudit.interface import Interface
 from graphaudit.policy.held import HeldGenerators
 from graphaudit.policy.isolation import Working, clone_tensors
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Where generators stand: the global ones of PyTorch, Python and NumPy, and those held ones that have drawn."""
+
+    libraries: tuple[Any, ...]
+    held: list[Any]
+
+    def is_here(self, *, elsewhere: bool) -> bool:
+        """Whether the next draws would be those that eager makes next; `elsewhere`: of Python and NumPy as well."""
+        libraries = self.libraries if elsewhere else self.libraries[:1]
+        here = _states() if elsewhere else (_torch_state(),)
+        return libraries == here and (not self.held or all(state in running() for state in self.held))
+
+
 class Eager:
     """A working copy of the module that returns flat outputs. With `wide` it computes in float64 throughout.
 
-    `draws` turns True once a call has advanced a generator, `draws_elsewhere` if it was Python's or NumPy's global one.
+    `draws` turns True once a call has advanced a generator, `draws_elsewhere` if it was Python's or NumPy's global one,
+    `draws_in_torch` if it was one of PyTorch's.
     """
 
     def __init__(self, working: Working, interface: Interface, *, wide: bool = False) -> None:
@@ -30,7 +46,8 @@ class Eager:
         self._interface = interface
         self._wide = wide
         self._held = HeldGenerators(working.module)
-        self.draws = self.draws_elsewhere = False
+        self.draws = self.draws_elsewhere = self.draws_in_torch = False
+        self.after = Standing((), [])  # where the generators stand after the last call
 
     def __call__(
         self,
@@ -57,9 +74,11 @@ class Eager:
             before = _states()
             with _Documented() if strict else nullcontext():
                 result = module(*clone_tensors(args), **clone_tensors(kwargs))
-            after = _states()
-            self.draws |= before != after or bool(self._held.moved())
+            after, moved = _states(), self._held.moved()
+            self.draws |= before != after or bool(moved)
             self.draws_elsewhere |= before[1:] != after[1:]
+            self.draws_in_torch |= before[0] != after[0] or bool(self._held.moved(torchs=True))
+            self.after = Standing(after, [standing(self._held.sources[name]) for name in sorted(moved)])
             # Cloned, because a result may be a view of a buffer that is about to be put back.
             return [t.detach().clone() for t in self._interface.flatten_result(result)]
 
@@ -97,7 +116,11 @@ def _states() -> tuple[bytes, object, object]:
     """Where the three global generators stand."""
     numpy: Any = np.random.get_state()
     _, words, *rest = numpy
-    return torch.default_generator.get_state().numpy().tobytes(), random.getstate(), (words.tobytes(), *rest)
+    return _torch_state(), random.getstate(), (words.tobytes(), *rest)
+
+
+def _torch_state() -> bytes:
+    return torch.default_generator.get_state().numpy().tobytes()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from graphaudit.equivalence import distribution
 from graphaudit.equivalence.comparison import Expected, columns, matrix, real_dtype
-from graphaudit.equivalence.eager import Eager, seeded, torch_seeded
+from graphaudit.equivalence.eager import Eager, Standing, seeded, torch_seeded
 from graphaudit.equivalence.inputs import Sample, example_interface, run_error
 from graphaudit.equivalence.roundoff import Roundoff
 from graphaudit.equivalence.sensitivity import Sensitivity
@@ -62,6 +62,7 @@ class Reference:
         self._guarded = False
         self._inputs: list[list[torch.Tensor]] = []
         self._outputs: list[list[torch.Tensor]] = []
+        self._standing: list[Standing] = []  # where eager leaves the generators
         for sample in samples:
             self._run_eager(sample)
         if not self.samples:
@@ -213,6 +214,7 @@ class Reference:
         self.samples.append(sample)
         self._inputs.append([t.detach() for t in inputs])
         self._outputs.append(outputs)
+        self._standing.append(self._eager.after)
 
     def _has_fixed_values(self, sample: Sample) -> bool:
         """Whether the Python values are the example's, and stand where they stand there."""
@@ -221,7 +223,7 @@ class Reference:
         return all(_is_alike(was, now) for was, now in zip(example, given))
 
     def _double_copy(self) -> Eager | None:
-        if self._eager.draws:
+        if self._eager.draws_in_torch:
             self.double_reason = "the policy draws random numbers, and draws others in float64"
             return None
         module = double_copy(self.policy.module)
@@ -273,6 +275,7 @@ class Reference:
             except Exception as error:  # any runtime, any exception: the candidate does not do what eager does
                 text = str(error).strip().partition("\n")[0]
                 raise Failure(f"raises {type(error).__name__} on {origin}: {text}") from error
+            stands = self._standing[number].is_here(elsewhere=self._eager.draws_elsewhere)
         results = [torch.as_tensor(r).detach() for r in results]
         expected = self._outputs[number]
         results, guards = results[: len(expected)], results[len(expected) :]
@@ -288,6 +291,8 @@ class Reference:
                 raise Failure(f"a loop runs longer than its bound at {origin}")
             self.beyond_bounds.add(number)
             return expected
+        if self.replays and not stands:
+            raise Failure(f"leaves the generators elsewhere at {origin}: the next call would draw other numbers")
         for slot, (result, wanted) in enumerate(zip(results, expected)):
             name = self._interface.outputs[slot].name if slot < len(self._interface.outputs) else f"output {slot}"
             if result.shape != wanted.shape:
@@ -369,7 +374,7 @@ class Reference:
                 answers.append(torch.full_like(self._outputs[number][slot], torch.nan))
                 continue
             answer = given[slot]
-            if not _is_better(answer.dtype, own):
+            if not _is_better(answer.dtype, own, self.policy.dtype):
                 return None
             answers.append(answer)
         return matrix(answers, width)
@@ -399,9 +404,11 @@ def _same_class(left: torch.dtype, right: torch.dtype) -> bool:
     return not any(d.is_floating_point or d.is_complex or d is torch.bool for d in (left, right))
 
 
-def _is_better(dtype: torch.dtype, own: torch.dtype) -> bool:
+def _is_better(dtype: torch.dtype, own: torch.dtype, inside: torch.dtype) -> bool:
+    """Whether an answer of the float64 copy is more accurate than one of `own` dtype, of a policy that computes in
+    `inside`: what is float64 may have been computed in less."""
     if own.is_floating_point:
-        return dtype is torch.float64 and own is not torch.float64
+        return dtype is torch.float64 and not (own is torch.float64 and inside is torch.float64)
     if own.is_complex:
         return dtype is torch.complex128 and own is not torch.complex128
     return _same_class(dtype, own)

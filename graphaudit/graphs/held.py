@@ -82,6 +82,9 @@ class _Streams:
                 begin(self._running[held], self._seed)
         return self._running[held]
 
+    def standing(self) -> list[Any]:
+        return [standing(source) for source in self._running.values()]
+
     def named(self, name: str) -> Any:
         return next(source for held, source in self._running.items() if held.name == name)
 
@@ -117,6 +120,17 @@ def stream(held: Held) -> Any:
     """The running stream of a generator; one from its start where none runs."""
     around = _CURRENT.get()
     return around.of(held) if around is not None else held.start()
+
+
+def standing(source: Any) -> Any:
+    """Where a generator stands, the same for all that go on alike."""
+    return _torch_state(source) if isinstance(source, torch.Generator) else foreign.get_state(source)
+
+
+def running() -> list[Any]:
+    """Where the streams that run stand."""
+    around = _CURRENT.get()
+    return around.standing() if around is not None else []
 
 
 def source_named(name: str) -> Any:

@@ -20,6 +20,8 @@ from graphaudit.interface import Slot
 
 Distribution = Literal["uniform", "normal", "exponential", "randint", "permutation", "subset"]
 
+_BLOCK = 16  # from this many elements on, normals are drawn in blocks
+
 DRAWN = "graphaudit_drawn"  # in a draw's node.meta["custom"]: which of the interface's `drawn` says if it is made
 
 _OFF = {"dropout": 0, "dropout_p": 0, "p": 0, "train": False, "training": False}  # arguments that switch drawing off
@@ -30,7 +32,8 @@ class Noise:
     """One noise input. `draw` is its place in the order of draws; names in `shape` are those of the arguments' shapes.
 
     uniform       in [0, 1)
-    normal        mean 0, standard deviation 1; with `serial`, drawn one after the other whatever their number
+    normal        mean 0, standard deviation 1; with `serial`, drawn one after the other whatever their number; with
+                  `blocks`, whole blocks of 16 first and then the last 16 again, as in half precision
     exponential   rate 1
     randint       whole numbers from `low` up to `high` − 1, int64
     permutation   0 … `n` − 1 in random order, int64
@@ -149,8 +152,11 @@ def _draw(noise: Noise, source: Any, shape: list[int]) -> torch.Tensor:
     if noise.distribution == "uniform":
         return torch.rand(shape, dtype=dtype, generator=source)
     if noise.distribution == "normal":
-        serial = noise.parameters.get("serial")
-        return _serial(shape, dtype, source) if serial else torch.randn(shape, dtype=dtype, generator=source)
+        if noise.parameters.get("serial"):
+            return _serial(shape, dtype, source)
+        if noise.parameters.get("blocks"):
+            return _blocks(shape, dtype, source)
+        return torch.randn(shape, dtype=dtype, generator=source)
     if noise.distribution == "exponential":
         return torch.empty(shape, dtype=dtype).exponential_(generator=source)
     if noise.distribution == "randint":
@@ -163,3 +169,16 @@ def _serial(shape: list[int], dtype: torch.dtype, source: torch.Generator) -> to
     left = math.prod(shape)
     runs = [torch.randn(min(8, left - first), dtype=dtype, generator=source) for first in range(0, left, 8)]
     return torch.cat([torch.empty(0, dtype=dtype), *runs]).reshape(shape)
+
+
+def _blocks(shape: list[int], dtype: torch.dtype, source: torch.Generator) -> torch.Tensor:
+    """Normals that PyTorch draws block by block in half precision, before they are rounded."""
+    count = math.prod(shape)
+    if count < _BLOCK:
+        return torch.randn(shape, dtype=dtype, generator=source)
+    drawn = torch.empty(count, dtype=dtype)
+    whole = count - count % _BLOCK
+    drawn[:whole] = torch.randn(whole, dtype=dtype, generator=source)
+    if whole < count:
+        drawn[-_BLOCK:] = torch.randn(_BLOCK, dtype=dtype, generator=source)
+    return drawn.reshape(shape)

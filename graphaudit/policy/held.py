@@ -19,7 +19,7 @@ from graphaudit.policy.stepping import Stepped
 from graphaudit.policy.usercode import is_users
 
 _DEEPEST = 4  # objects in objects
-_KINDS = (torch.Generator, random.Random, np.random.RandomState, np.random.Generator)
+GENERATORS = (torch.Generator, random.Random, np.random.RandomState, np.random.Generator)
 
 
 class HeldGenerators:
@@ -94,7 +94,7 @@ def _within(value: Any, path: str, seen: set[int], depth: int) -> Iterator[tuple
     if not depth or id(value) in seen or isinstance(value, nn.Module | torch.Tensor):
         return
     items: Iterable[tuple[str, Any]] = ()
-    if isinstance(value, _KINDS):
+    if isinstance(value, GENERATORS):
         yield path, value
     elif isinstance(value, Mapping):
         items = [(f"[{key!r}]", item) for key, item in value.items()]
@@ -113,5 +113,5 @@ def _globals(module: nn.Module) -> Iterator[tuple[str, Any]]:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is not None and not is_engine(file):
             for variable, value in list(vars(sys.modules[name]).items()):
-                if isinstance(value, _KINDS):
+                if isinstance(value, GENERATORS):
                     yield f"{Path(file).stem}.{variable}", value

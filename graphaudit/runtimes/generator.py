@@ -67,7 +67,9 @@ class Generator:
         if distribution == "uniform":
             return self.uniform(shape, dtype)
         if distribution == "normal":
-            return self.normal(shape, dtype, serial=bool(parameters.get("serial")))
+            return self.normal(
+                shape, dtype, serial=bool(parameters.get("serial")), blocks=bool(parameters.get("blocks"))
+            )
         if distribution == "exponential":
             return self.exponential(shape, dtype)
         if distribution == "randint":
@@ -102,8 +104,11 @@ class Generator:
             order[place], order[other] = order[other], order[place]
         return order
 
-    def normal(self, shape: Sequence[int], dtype: str = "float32", *, serial: bool = False) -> Array:
-        """`torch.randn(shape)`: mean 0, standard deviation 1. `serial`: one after the other, as for fewer than 16."""
+    def normal(
+        self, shape: Sequence[int], dtype: str = "float32", *, serial: bool = False, blocks: bool = False
+    ) -> Array:
+        """`torch.randn(shape)`: mean 0, standard deviation 1. `serial`: one after the other, as for fewer than 16;
+        `blocks`: block by block, as PyTorch draws in half precision, before it rounds."""
         count = math.prod(shape)
         wide = "float64" if dtype == "float64" else "float32"
         if count < _BLOCK or serial:
@@ -113,8 +118,9 @@ class Generator:
         draw = self._doubles if dtype == "float64" else self._singles
         whole = count - count % _BLOCK
         # Halves are drawn block by block; the others all at once, and what is no whole block is drawn again.
-        flat = np.zeros(count, wide) if dtype == "float16" else draw(count)
-        flat[:whole] = box_muller(draw(whole) if dtype == "float16" else flat[:whole])
+        blocks |= dtype == "float16"
+        flat = np.zeros(count, wide) if blocks else draw(count)
+        flat[:whole] = box_muller(draw(whole) if blocks else flat[:whole])
         if whole < count:
             flat[-_BLOCK:] = box_muller(draw(_BLOCK))
         return flat.astype(dtype).reshape(shape)

@@ -58,6 +58,28 @@ def test_an_error_above_the_tolerance_is_caught_and_one_below_passes() -> None:
     assert "tolerance" in above.note and not above.holds
 
 
+def test_a_candidate_that_draws_more_or_less_than_eager_is_caught_by_where_it_leaves_the_generator() -> None:
+    class Sampled(nn.Module):
+        def forward(self, x):
+            return x + torch.rand(1)
+
+    class Unmoved(nn.Module):
+        def forward(self, x):
+            before = torch.get_rng_state()
+            noise = torch.rand(1)
+            torch.set_rng_state(before)
+            return x + noise
+
+    own, other = (reference(module, torch.zeros(1, 3), count=4) for module in (Sampled(), Unmoved()))
+    assert own.check("again", lambda inputs: [inputs[0] + torch.rand(1)]).holds
+    for ref, run in (
+        (own, lambda inputs: [inputs[0] + torch.rand(1), torch.rand(1)][:1]),
+        (other, lambda inputs: [inputs[0] + torch.rand(1)]),
+    ):
+        verdict = ref.check("moved", run)
+        assert verdict.claim is Claim.DIVERGED and "leaves the generators elsewhere" in verdict.note
+
+
 @pytest.mark.parametrize("relative", [1e-4, 1e-3, 1.0])
 def test_relative_errors_far_above_rounding_are_caught(relative: float) -> None:
     module = Actor()

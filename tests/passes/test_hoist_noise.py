@@ -64,6 +64,12 @@ DRAWS = {
     "randn many of a transposed layout": (lambda x: torch.randn_like(x.repeat(2, 1).t()), ["normal"]),
     "randn few of float16": (lambda x: torch.randn(5, dtype=torch.float16), ["normal"]),
     "randn many of float16": (lambda x: torch.randn(37, dtype=torch.float16), ["normal"]),
+    "randn few of bfloat16": (lambda x: torch.randn(5, dtype=torch.bfloat16), ["normal"]),
+    "randn many of bfloat16": (lambda x: torch.randn(37, dtype=torch.bfloat16), ["normal"]),
+    "randn whole blocks of bfloat16": (lambda x: torch.randn(3, 64, dtype=torch.bfloat16), ["normal"]),
+    "normal_ of bfloat16": (lambda x: torch.empty(37, dtype=torch.bfloat16).normal_(), ["normal"]),
+    "normal of bfloat16 tensors": (lambda x: torch.normal(x.bfloat16(), x.exp().bfloat16()), ["normal"]),
+    "normal of float16 tensors": (lambda x: torch.normal(x.repeat(3, 1).half(), 1.5), ["normal"]),
     "exponential_ of bfloat16": (lambda x: torch.empty_like(x.bfloat16()).exponential_(), ["exponential"]),
     "rand of thousands of halves": (lambda x: torch.rand(20000, dtype=torch.float16), ["uniform"]),
     "geometric_": (lambda x: torch.empty_like(x).geometric_(0.3), ["randint"]),
@@ -93,6 +99,7 @@ DRAWS = {
     "randint of a wide range": (lambda x: torch.randint(0, 2**40, (7,)), ["randint"]),
     "randint_like": (lambda x: torch.randint_like(x, 6), ["randint"]),
     "random_": (lambda x: torch.zeros(3, dtype=torch.int64).random_(9), ["randint"]),
+    "randint_like between": (lambda x: torch.randint_like(x, -2, 6), ["randint"]),
     "randperm": (lambda x: torch.randperm(11), ["permutation"]),
     "gumbel softmax": (lambda x: F.gumbel_softmax(x, tau=0.7, hard=True), ["exponential"]),
     "Normal": (lambda x: Normal(x, 1.5).sample(), ["normal"]),
@@ -295,18 +302,74 @@ def test_an_argument_may_be_called_like_noise():
     assert [s.name for s in result.artifact.inputs] == ["noise_0", "noise_0_"]
 
 
-class Looped(nn.Module):
-    """Draws inside a branch on a tensor."""
+class Held(nn.Module):
+    """Draws as many numbers as there are rows from a generator of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.rng = torch.Generator().manual_seed(3)
 
     def forward(self, x):
-        return torch.cond(x.sum() > 0, lambda x: x + torch.rand(3, 4), lambda x: x.clone(), (x,))
+        rows = x.shape[0]
+        noise = torch.randn(x.shape, generator=self.rng) * torch.rand(rows, 1, generator=self.rng)
+        whole = torch.randint(2, 9, (rows, 4), generator=self.rng) + torch.randint(
+            5, size=(rows, 1), generator=self.rng
+        )
+        waited = torch.empty_like(x).exponential_(2.0, generator=self.rng)
+        return noise + whole + waited, torch.multinomial(weights(x), 1, generator=self.rng)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7])
+def test_draws_of_a_held_generator_follow_the_sizes_and_go_on(rows):
+    module = Held()
+    captured = capture(Policy("held", module, (X,), {}, dynamic_shapes=[{0: "batch"}]))
+    program = HoistNoise().run(captured.program, TARGET).artifact
+    assert {n.generator.name for n in program.noise} == {"self.rng"}
+    run, x = program.runner(), torch.linspace(-1, 1, 4 * rows).reshape(rows, 4)
+    with seeded(0):
+        for _ in range(3):
+            for eager, got in zip(module(x), run([x]), strict=True):
+                torch.testing.assert_close(got, eager, rtol=1e-6, atol=1e-6)
+
+
+def test_random_between_two_limits_is_captured():
+    module = Unary(lambda x: x + torch.empty(3, 4).random_(-3, 5))
+    program = HoistNoise().run(capture(Policy("random", module, (X,), {})).program, TARGET).artifact
+    for eager, got in replay(module, program, 1, X):
+        assert torch.equal(eager, got)
+
+
+def test_a_generator_that_forward_seeds_itself_is_not_hoisted():
+    class Reseeded(Held):
+        def forward(self, x):
+            self.rng.manual_seed(5)
+            return super().forward(x)
+
+    result = HoistNoise().run(capture(Policy("reseeded", Reseeded(), (X,), {})).program, TARGET)
+    assert not result.changed
+    assert "forward itself makes or seeds" in "; ".join(reasons(result))
+
+
+def test_draws_in_torch_cond_are_those_of_the_side_taken():
+    module = Unary(lambda x: torch.cond(x.sum() > 0, lambda x: x + torch.rand(3, 4), lambda x: x.clone(), (x,)))
+    program = HoistNoise().run(capture(Policy("cond", module, (X,), {})).program, TARGET).artifact
+    assert [n.when for n in program.noise] == ["drawn_0"]
+    for x in (X, -X):
+        for eager, got in replay(module, program, 2, x):
+            assert torch.equal(eager, got)
+
+
+class Looped(nn.Module):
+    """Draws in a loop that a tensor ends."""
+
+    def forward(self, x):
+        return torch.while_loop(lambda x: x.sum() < 99, lambda x: (x + torch.rand(3, 4),), (x,))[0]
 
 
 LEFT = {
     "Gamma": (Unary(lambda x: Gamma(x.exp(), 1.0).sample()), "draws by rejection"),
     "Beta": (Unary(lambda x: Beta(x.exp(), 1.0).sample()), "draws by rejection"),
     "Poisson": (Unary(lambda x: torch.poisson(x.exp())), "draws by rejection"),
-    "bfloat16": (Unary(lambda x: torch.randn_like(x.bfloat16())), "draws normals in bfloat16"),
     "sums of halves": (Unary(lambda x: torch.multinomial(weights(x).half(), 3, True)), "sums weights of float16"),
     "whole range": (Unary(lambda x: torch.zeros(3, dtype=torch.int64).random_()), "from the whole range"),
     "wide": (Unary(lambda x: torch.randint(0, 2**60, (3,))), "up to 2\\^53"),
