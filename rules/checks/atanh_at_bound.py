@@ -94,7 +94,7 @@ def _logged(view: GraphView, node: Node | None) -> tuple[Value, int] | None:
     """(x, sign) of log(1 + sign * x) or log1p(sign * x)."""
     from graphaudit.graphs.walk import base_op, producer
 
-    if node is None or node.inputs[0] is None or base_op(node) not in ("aten.log", "aten.log1p"):
+    if node is None or base_op(node) not in ("aten.log", "aten.log1p") or node.inputs[0] is None:
         return None
     if base_op(node) == "aten.log":
         return _from_one(view, node.inputs[0])
