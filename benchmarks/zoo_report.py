@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,16 @@ def main() -> int:
     page = DOCS / "zoo_speed.md"
     head, rest = page.read_text().split(MARKERS[0])
     tail = rest.split(MARKERS[1])[1]
-    page.write_text(f"{head}{MARKERS[0]}\n{summary(rows)}\n\n{table(rows)}\n{MARKERS[1]}{tail}")
+    measured = f"{conditions()}\n\n{summary(rows)}\n\n{table(rows)}"
+    page.write_text(f"{head}{MARKERS[0]}\n{measured}\n{MARKERS[1]}{tail}")
     plot(rows, DOCS / "zoo_speed.svg")
     return 0
+
+
+def conditions() -> str:
+    """When the last of the files was written, and with which versions."""
+    day = max(date.fromtimestamp(Path(file).stat().st_mtime) for file in sys.argv[1:])
+    return f"Measured on {day} with torch {version('torch')} and ONNX Runtime {version('onnxruntime')}."
 
 
 def summary(rows: list[Row]) -> str:

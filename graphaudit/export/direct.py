@@ -50,7 +50,7 @@ class DirectCalls:
         for value, dtype in zip(values, self._dtypes):
             if type(value) is not np.ndarray:
                 value, as_tensors = _memory(value), True
-            if value is None or value.dtype != dtype or not value.flags.c_contiguous:
+            if value is None or value.dtype != dtype:
                 return None
             arrays.append(value)
         known = tuple([array.shape for array in arrays]) in self._sizes  # which is empty unless `learn` was called

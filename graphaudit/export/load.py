@@ -60,7 +60,7 @@ class DeployedPolicy:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The policy's forward."""
-        given = kwargs.pop("noise", None) if self._takes_noise and kwargs else None
+        given = kwargs.pop("noise", None) if kwargs and self._takes_noise else None
         arrays, as_tensors = self._call.arrays(args, kwargs)
         if not self._has_more:
             results = self._run_buffered(arrays)

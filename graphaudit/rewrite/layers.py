@@ -82,7 +82,7 @@ def is_transposed(layer: fx.Node) -> bool:
 
 def groups(layer: fx.Node) -> int:
     """The groups of a convolution; 1 for a linear layer."""
-    position = GROUPS.get(layer.target, len(layer.args))  # type: ignore[arg-type]
+    position = GROUPS.get(layer.target, len(layer.args))
     count = layer.args[position] if len(layer.args) > position else layer.kwargs.get("groups", 1)
     assert isinstance(count, int)
     return count

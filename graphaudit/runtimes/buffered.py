@@ -30,6 +30,7 @@ class BufferedSession:
 
     def __init__(self, opened: ort.InferenceSession, sized: bool) -> None:
         self._session = opened
+        self._run = opened.run_with_iobinding
         self._names = [value.name for value in opened.get_inputs()]
         self._outputs = [value.name for value in opened.get_outputs()]
         self._sized = sized
@@ -41,43 +42,36 @@ class BufferedSession:
         buffers = self._buffers.get(key)
         if buffers is not None and buffers.free.acquire(False):
             try:
-                return buffers.run(self._session, arrays)
+                for buffer, array in zip(buffers.inputs, arrays):
+                    buffer[...] = array
+                self._run(buffers.binding)
+                return [buffer.copy() for buffer in buffers.outputs]
+            except Exception as error:  # ONNX Runtime's exceptions have no base of their own
+                raise RuntimeRefused(reason(error)) from error
             finally:
                 buffers.free.release()
-        results = run_session(self._session, dict(zip(self._names, arrays)), self._outputs)
+        results = run_session(self._session, dict(zip(self._names, map(_row_major, arrays))), self._outputs)
         if buffers is None and self._sized and _are_small([*arrays, *results]) and len(self._buffers) < _SIZES_KEPT:
-            self._buffers[key] = _Buffers(self._session, arrays, results, self._names, self._outputs)
+            self._buffers[key] = _Buffers(self._session, arrays, results)
         return results
 
 
 class _Buffers:
     """Memory for a call of one size, bound to the session. `free` is held while a thread uses it."""
 
-    def __init__(
-        self,
-        opened: ort.InferenceSession,
-        inputs: Sequence[Array],
-        outputs: Sequence[Array],
-        input_names: Sequence[str],
-        output_names: Sequence[str],
-    ) -> None:
+    def __init__(self, opened: ort.InferenceSession, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         self.free = threading.Lock()
-        self._binding = opened.io_binding()
-        self._inputs = [np.empty(array.shape, array.dtype) for array in inputs]
-        self._outputs = [np.empty(array.shape, array.dtype) for array in outputs]
-        for name, buffer in zip(input_names, self._inputs):
-            self._binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(buffer))
-        for name, buffer in zip(output_names, self._outputs):
-            self._binding.bind_ortvalue_output(name, ort.OrtValue.ortvalue_from_numpy(buffer))
+        self.binding = opened.io_binding()
+        self.inputs = [np.empty(array.shape, array.dtype) for array in inputs]
+        self.outputs = [np.empty(array.shape, array.dtype) for array in outputs]
+        for value, buffer in zip(opened.get_inputs(), self.inputs):
+            self.binding.bind_ortvalue_input(value.name, ort.OrtValue.ortvalue_from_numpy(buffer))
+        for value, buffer in zip(opened.get_outputs(), self.outputs):
+            self.binding.bind_ortvalue_output(value.name, ort.OrtValue.ortvalue_from_numpy(buffer))
 
-    def run(self, opened: ort.InferenceSession, arrays: Sequence[Array]) -> list[Array]:
-        for buffer, array in zip(self._inputs, arrays):
-            buffer[...] = array
-        try:
-            opened.run_with_iobinding(self._binding)
-        except Exception as error:  # ONNX Runtime's exceptions have no base of their own
-            raise RuntimeRefused(reason(error)) from error
-        return [buffer.copy() for buffer in self._outputs]
+
+def _row_major(array: Array) -> Array:
+    return array if array.flags.c_contiguous else array.copy()
 
 
 def _are_small(arrays: Sequence[Array]) -> bool:

@@ -44,6 +44,14 @@ def test_the_same_bits_as_the_session(count):
     assert len(buffered._buffers) == 1, "the second call and those after it went through buffers"
 
 
+def test_arrays_of_any_layout():
+    opened = linear()
+    x = np.asfortranarray(rows(6))[::2]
+    buffered = BufferedSession(opened, sized=True)
+    for _ in range(2):
+        assert same(buffered.run([x]), opened.run(None, {"x": x.copy()}))
+
+
 def test_results_stay_what_they_were():
     buffered = BufferedSession(linear(), sized=True)
     first = [buffered.run([rows(2, seed)]) for seed in range(3)]
