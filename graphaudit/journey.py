@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
-from graphaudit.capture import Blocker, Capture, Event, EventKind, Observation, captured_steps, observe
+from graphaudit.capture import Blocker, Capture, Event, EventKind, captured_steps, observe
 from graphaudit.capture.arguments import with_tensors_for_numbers
 from graphaudit.capture.optional import with_zeros_for_none
-from graphaudit.control_flow import ControlFlow, LoopChoice
+from graphaudit.capture.summary import summarise
+from graphaudit.control_flow import ControlFlow
 from graphaudit.equivalence.certificate import certify, narrowed
 from graphaudit.equivalence.episodes import episodes, through, with_states
 from graphaudit.equivalence.inputs import Sample, collect
@@ -43,6 +42,7 @@ from graphaudit.policy.written_parameters import DataAsAlias, with_buffers_for
 from graphaudit.registry import checks
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level, Pass
+from graphaudit.rewrite.conversion import marked, untaken
 from graphaudit.rewrite.fixes import explain_left, mark_captured, mark_fixed
 from graphaudit.rewrite.manager import PassManager
 from graphaudit.rewrite.pipeline import Fix, PipelineResult
@@ -51,6 +51,7 @@ from graphaudit.runtimes import onnxruntime as ort
 
 Progress = Callable[[str], None]
 
+_ROUNDS = 2  # how often what the target refuses of a translation is written otherwise, and translated again
 _OBSERVED_CALLS = 4  # the user's further inputs that eager is observed on
 # Without one of these, nothing that the policy's own code decides can hang on tensors.
 _READS = (
@@ -64,7 +65,6 @@ _MASKED = {
     *("early-return", "break-in-loop", "item-call", "tolist", "recursion", "tensor-rebuilt-from-python"),
     *("loop-bound-unknown", "data-dependent-assert", "data-dependent-raise"),
 }
-_DECISIONS = ("if", "elif", "ifexp", "and", "or", "not", "call:max", "call:min")
 
 
 class Journey:
@@ -179,14 +179,7 @@ class Journey:
 
     def capture_summary(self) -> CaptureSummary:
         """How the graph was made, how often eager decided on tensor values, and what became of its loops."""
-        made = list(self._captures.values())
-        return CaptureSummary(
-            method=next((c.method for c in made if c.method is not None), None),
-            branches=_places(self.observation, _DECISIONS),
-            loops=_places(self.observation, ("while", "for")),
-            choices=_choices(self._targets),
-            seconds=sum(c.seconds for c in {id(c): c for c in made}.values()),
-        )
+        return summarise(self.observation, list(self._captures.values()), self._targets)
 
 
 class Rewriting:
@@ -289,7 +282,7 @@ class Rewriting:
             seed=seed,
         )
 
-    def _translate(self, program: Program) -> Refusal | None:
+    def _translate(self, program: Program, rounds: int = _ROUNDS) -> Refusal | None:
         self._journey.say(f"translating to ONNX opset {self._target.opset}")
         started = time.perf_counter()
         model = _translated(program, self._rulebook)
@@ -302,6 +295,11 @@ class Rewriting:
             name_first_difference(program, model, self.reference, self._rows[-1])
             return None
         begun = self._passes(Level.ONNX, model, self._check_model, only=lambda step: step.runs_first)
+        lacking = untaken(begun.artifact, [c for row in begun.rows for c in row.conversions])
+        if lacking and rounds:
+            again = self._passes(Level.FX, marked(program, lacking), self._check_program, lambda step: step.runs_last)
+            if any(row.changed and row.holds for row in again.rows):
+                return self._translate(again.artifact, rounds - 1)
         if refused is not None and not any(row.changed and row.holds for row in begun.rows):
             self._model = begun.artifact
             return refused
@@ -387,20 +385,6 @@ def _user_calls(policy: Policy) -> list[Sequence[Any]]:
     return [policy.inputs(seed) for seed in range(_OBSERVED_CALLS)] if policy.inputs is not None else []
 
 
-def _choices(captures: Mapping[str, Capture]) -> list[LoopChoice]:
-    """What became of each loop, said once for the targets for which it is the same."""
-    targets: dict[LoopChoice, list[str]] = {}
-    for target, made in captures.items():
-        for choice in made.loops:
-            targets.setdefault(choice, []).append(target)
-    return [msgspec.structs.replace(choice, targets=tuple(names)) for choice, names in targets.items()]
-
-
 def _draws(program: Program) -> bool:
     """Whether the graph draws from PyTorch's own generator, and uses what it draws."""
     return any(n.users and draws(n) and bound(n).get("generator") is None for n in program.graph.nodes)
-
-
-def _places(observation: Observation, statements: Sequence[str]) -> int:
-    kinds = (EventKind.BOOL, EventKind.ITEM, EventKind.TOLIST)
-    return len({e.place for e in observation.of(*kinds) if e.statement in statements})

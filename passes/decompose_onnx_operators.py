@@ -10,6 +10,7 @@
 
 - Driven by the target's rulebook: a node is rewritten only if the rulebook says that it does not run. A way holds if
   the rulebook refuses none of the new nodes, or if those can be made legal by the same ways. "Unknown" is no refusal.
+- What ONNX Runtime has no kernel for is rewritten for every target: each step is compared there.
 - DFT runs forward along the last dimension of the signal, over its whole length, which is known and at most 512.
 - Left alone, with what each way failed on: nodes for which no way holds. Nodes inside branches and loops stay too.
 
@@ -34,12 +35,13 @@ from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.onnx_view import view_model
 from graphaudit.graphs.view import Node, Value
 from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
-from graphaudit.rewrite.conversion import Draft, Way, convert
-from graphaudit.rulebook import Rulebook, Support, load_rulebook
+from graphaudit.rewrite.conversion import Draft, Judge, Judges, Way, convert
+from graphaudit.rulebook import Support, load_rulebook
 from graphaudit.rulebook.bodies import function_body
 from graphaudit.rulebook.schemas import installed_signatures
 from graphaudit.rulebook.target import Target
 
+_CHECKED_IN = "onnxruntime"
 _LONGEST_DFT = 512  # the matrix has n² numbers
 # Dtypes that hold all values of another one. Integers wrap alike in both, once they are cast back.
 _WIDER = {
@@ -74,14 +76,14 @@ class DecomposeOnnxOperators(Pass[OnnxModel]):
     def run(self, artifact: OnnxModel, target: Target) -> PassResult[OnnxModel]:
         """Rewrite what the rulebook refuses, if it takes what comes instead."""
         result = PassResult(artifact)
-        rulebook = load_rulebook(target.name)
+        judge = Judges((load_rulebook(target.name), load_rulebook(_CHECKED_IN)))
         for node in view_model(artifact).nodes:
-            if rulebook.answer(node).support is not Support.UNSUPPORTED:
+            if judge.answer(node).support is not Support.UNSUPPORTED:
                 continue
             if node.graph:
                 result.left.append(Site(node.name, node.place, "it stands inside a branch or a loop"))
                 continue
-            made = convert(artifact, node, partial(_ways, self.options.float32), rulebook)
+            made = convert(artifact, node, partial(_ways, self.options.float32), judge)
             (result.rewritten if made.way else result.left).append(Site(node.name, node.place, made.failure, made))
         return result
 
@@ -99,7 +101,7 @@ def _ways(float32: bool, node: Node) -> Iterator[Way]:
             yield Way("float32 for float64", partial(_in_dtype, "float64", "float32"), computes_in="float32")
 
 
-def _function_body(node: Node, draft: Draft, _: Rulebook) -> str:
+def _function_body(node: Node, draft: Draft, _: Judge) -> str:
     try:
         body = function_body(node)
     except Exception as error:  # onnx's inliner raises whatever the C++ below it raises
@@ -117,7 +119,7 @@ def _function_body(node: Node, draft: Draft, _: Rulebook) -> str:
     return ""
 
 
-def _in_dtype(narrow: str, wide: str, node: Node, draft: Draft, rulebook: Rulebook) -> str:
+def _in_dtype(narrow: str, wide: str, node: Node, draft: Draft, judge: Judge) -> str:
     """The node between casts: every input and output whose type variable is `narrow` here is `wide`."""
     signature = installed_signatures().find(node.domain, node.op, node.opset or 0)
     if signature is None:
@@ -130,7 +132,7 @@ def _in_dtype(narrow: str, wide: str, node: Node, draft: Draft, rulebook: Rulebo
         return replace(value, dtype=wide) if value is not None and id(value) in cast else value
 
     inputs, outputs = tuple(map(widened, node.inputs)), tuple(map(widened, node.outputs))
-    answer = rulebook.answer(replace(node, inputs=inputs, outputs=outputs))  # type: ignore[arg-type]
+    answer = judge.answer(replace(node, inputs=inputs, outputs=outputs))  # type: ignore[arg-type]
     if not cast or answer.support is Support.UNSUPPORTED:
         return "; ".join(answer.reasons) or f"{node.op} takes no {wide}"
     back = [v is not None and id(v) in cast for v in node.outputs]

@@ -1,11 +1,14 @@
 """Operators that torch cannot write in ONNX become operators that it can, by the first way that works.
 
-    op(x)  →  what a pass of the library makes of it (every OperatorPass that fixes unsupported-op)
+    op(x)  →  what a pass of the library makes of it (every OperatorPass that fixes unsupported-op,
+              those that run by themselves and those that do not)
            →  what torch's own decomposition or reference implementation makes of it
            →  for an operator of torch's references (prims.lgamma), its eager twin (aten.lgamma)
            →  for an operator that reads no tensor (fft_rfftfreq), its value
 
-- No list of operators: each node is looked up in the registry of torch's exporter, for the opset of the target.
+- No list of operators: each node is looked up in the registry of torch's exporter, for the opset of the target. A node
+  with a translation that the target's rulebook refused, and that no ONNX pass could mend, is marked (`meta["lacks"]`)
+  and comes back here; then the graph is translated again.
 - A way works if every operator that it leaves has a translation, or can be made legal by the same ways, which may not
   lead back to an operator that is being made legal. Otherwise the next way is tried from the start.
 - What torch decomposes of itself into operators with translations is left to torch.
@@ -25,7 +28,7 @@ from graphaudit.equivalence.verdict import Claim, Conversion
 from graphaudit.graphs.noise import draws
 from graphaudit.graphs.program import Program
 from graphaudit.registry import passes
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import LACKS, Level, Pass, PassResult, Site
 from graphaudit.rewrite.edit import insert_function, replace_results, trace_function
 from graphaudit.rewrite.operator_pass import Function, OperatorPass
 from graphaudit.rulebook.target import Target
@@ -46,12 +49,12 @@ class DecomposeUnsupportedOperators(Pass[Program]):
         result = PassResult(artifact)
         if target.graph != "onnx":
             return result
-        for node in [n for n in artifact.calls() if is_untranslated(n, target.opset)]:
-            if _is_left_to_torch(node, target.opset):
+        for node in [n for n in artifact.calls() if LACKS in n.meta or is_untranslated(n, target.opset)]:
+            if LACKS not in node.meta and _is_left_to_torch(node, target.opset):
                 continue
-            name, operator, place = node.name, str(node.target), artifact.place(node)
+            name, operator, place, lacking = node.name, str(node.target), artifact.place(node), node.meta.pop(LACKS, "")
             way, tried = _Conversion(artifact, target).convert(node)
-            lacks = f"torch has no translation of it to ONNX opset {target.opset}"
+            lacks = lacking or f"torch has no translation of it to ONNX opset {target.opset}"
             made = Conversion(node=name, operator=operator, lacks=lacks, way=way, tried=tuple(tried), place=place)
             (result.rewritten if way else result.left).append(Site(name, place, made.failure, made))
         if result.changed:

@@ -13,8 +13,9 @@ from graphaudit.graphs.onnx_nodes import all_nodes, reads, subgraphs
 from graphaudit.graphs.places import place_in_trace
 from graphaudit.interface import GuardSlot, Slot
 
-# The exporter's metadata key (torch 2.9 to 2.13, torch/onnx/_internal/exporter/_core.py).
+# The exporter's metadata keys (torch 2.9 to 2.13, torch/onnx/_internal/exporter/_core.py).
 STACK_TRACE_KEY = "pkg.torch.onnx.stack_trace"
+_FX_NODE_KEY = "pkg.torch.onnx.fx_node"  # `%relu : [num_users=1] = call_function[…`
 
 
 @dataclass
@@ -25,6 +26,7 @@ class OnnxModel:
     inputs are those of `noise`; `arguments` are the slots of those before it. The last outputs are `guards`, then
     `drawn`.
     `computes_in` is the dtype in which a part is computed where the policy computes in a wider one; empty: none is.
+    `origins` maps value names to the nodes of the program that they were translated from.
     """
 
     proto: onnx.ModelProto
@@ -35,17 +37,21 @@ class OnnxModel:
     guards: tuple[GuardSlot, ...] = ()
     drawn: tuple[Slot, ...] = ()
     computes_in: str = ""
+    origins: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, name: str = "model") -> OnnxModel:
         """Read the source lines out of the exporter's metadata; `name` is how reports call the model."""
         places: dict[str, Place] = {}
+        origins: dict[str, str] = {}
         for node in all_nodes(proto.graph):
-            trace = next((p.value for p in node.metadata_props if p.key == STACK_TRACE_KEY), None)
-            place = place_in_trace(trace)
+            metadata = {p.key: p.value for p in node.metadata_props}
+            place = place_in_trace(metadata.get(STACK_TRACE_KEY))
             if place is not None:
                 places.update((name, place) for name in node.output if name)
-        return cls(proto, places, name)
+            origin = metadata.get(_FX_NODE_KEY, "").partition(" ")[0].removeprefix("%")
+            origins.update((name, origin) for name in node.output if name and origin)
+        return cls(proto, places, name, origins=origins)
 
     @property
     def opset(self) -> int:

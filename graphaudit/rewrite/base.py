@@ -22,6 +22,9 @@ from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
 from graphaudit.rulebook.target import Target
 
+# The key of `fx.Node.meta` that says what the target lacks of a node's translation, where no ONNX pass could mend it.
+LACKS = "lacks"
+
 Artifact = TypeVar("Artifact", Program, OnnxModel)
 
 

@@ -7,10 +7,10 @@ is tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
@@ -20,8 +20,10 @@ from onnx import NodeProto, helper, numpy_helper
 from graphaudit.equivalence.verdict import Conversion
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.onnx_view import view_model
+from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import Node
-from graphaudit.rulebook import Rulebook, Support
+from graphaudit.rewrite.base import LACKS
+from graphaudit.rulebook import Support
 from graphaudit.rulebook.target import Answer
 
 
@@ -55,6 +57,24 @@ class Draft:
         return name
 
 
+class Judge(Protocol):
+    """Who says whether a node is taken."""
+
+    def answer(self, node: Node) -> Answer: ...
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Several that have to take a node."""
+
+    judges: tuple[Judge, ...]
+
+    def answer(self, node: Node) -> Answer:
+        """The first refusal, or else the first answer."""
+        answers = [judge.answer(node) for judge in self.judges]
+        return next((a for a in answers if a.support is Support.UNSUPPORTED), answers[0])
+
+
 @dataclass(frozen=True)
 class Way:
     """One way to make a node legal: `write` fills the draft; it returns nothing, or why that cannot be done.
@@ -63,33 +83,31 @@ class Way:
     """
 
     name: str
-    write: Callable[[Node, Draft, Rulebook], str]
+    write: Callable[[Node, Draft, Judge], str]
     computes_in: str = ""
 
 
 Ways = Callable[[Node], Iterable[Way]]
 
 
-def convert(model: OnnxModel, node: Node, ways: Ways, rulebook: Rulebook) -> Conversion:
+def convert(model: OnnxModel, node: Node, ways: Ways, judge: Judge) -> Conversion:
     """Rewrite `node`, which the target refuses, in place; without a way that holds, the model stays as it is."""
-    way, tried = _convert(model, node, ways, rulebook, ())
-    lacks = "; ".join(rulebook.answer(node).reasons)
+    way, tried = _convert(model, node, ways, judge, ())
+    lacks = "; ".join(judge.answer(node).reasons)
     return Conversion(node=node.name, operator=node.op, lacks=lacks, way=way, tried=tuple(tried), place=node.place)
 
 
-def _convert(
-    model: OnnxModel, node: Node, ways: Ways, rulebook: Rulebook, outer: tuple[str, ...]
-) -> tuple[str, list[str]]:
+def _convert(model: OnnxModel, node: Node, ways: Ways, judge: Judge, outer: tuple[str, ...]) -> tuple[str, list[str]]:
     tried: list[str] = []
     for way in ways(node):
-        failure = _try(model, node, way, ways, rulebook, (*outer, node.op))
+        failure = _try(model, node, way, ways, judge, (*outer, node.op))
         if not failure:
             return way.name, tried
         tried.append(f"{way.name} → {failure}")
     return "", tried
 
 
-def _try(model: OnnxModel, node: Node, way: Way, ways: Ways, rulebook: Rulebook, outer: tuple[str, ...]) -> str:
+def _try(model: OnnxModel, node: Node, way: Way, ways: Ways, judge: Judge, outer: tuple[str, ...]) -> str:
     """Put what `way` drafts in the place of `node`, made legal; empty, or why that cannot be done."""
     graph = model.proto.graph
     index = next(i for i, n in enumerate(graph.node) if n.output and n.output[0] == node.outputs[0].name)
@@ -97,7 +115,7 @@ def _try(model: OnnxModel, node: Node, way: Way, ways: Ways, rulebook: Rulebook,
     before, computed = onnx.GraphProto(), model.computes_in
     before.CopyFrom(graph)
     draft = Draft(before.node[index], {*names, *(t.name for t in graph.initializer)})
-    reason = way.write(node, draft, rulebook)
+    reason = way.write(node, draft, judge)
     if reason:
         return reason
     _splice(graph, index, draft.nodes)
@@ -106,8 +124,8 @@ def _try(model: OnnxModel, node: Node, way: Way, ways: Ways, rulebook: Rulebook,
     if node.place is not None:
         model.places.update((name, node.place) for n in draft.nodes for name in n.output)
     new = {n.name for n in draft.nodes}
-    for inner, answer in _refused(model, new, rulebook):
-        if inner.op not in outer and _convert(model, inner, ways, rulebook, outer)[0]:
+    for inner, answer in _refused(model, new, judge):
+        if inner.op not in outer and _convert(model, inner, ways, judge, outer)[0]:
             continue
         graph.CopyFrom(before)
         model.computes_in = computed
@@ -115,10 +133,10 @@ def _try(model: OnnxModel, node: Node, way: Way, ways: Ways, rulebook: Rulebook,
     return ""
 
 
-def _refused(model: OnnxModel, names: set[str], rulebook: Rulebook) -> Iterator[tuple[Node, Answer]]:
+def _refused(model: OnnxModel, names: set[str], judge: Judge) -> Iterator[tuple[Node, Answer]]:
     for node in view_model(model).nodes:
         if node.name in names:
-            answer = rulebook.answer(node)
+            answer = judge.answer(node)
             if answer.support is Support.UNSUPPORTED:
                 yield node, answer
 
@@ -130,3 +148,22 @@ def _splice(graph: onnx.GraphProto, index: int, new: list[NodeProto]) -> None:
         nodes[-1].CopyFrom(node)
     graph.ClearField("node")
     graph.node.extend(nodes)
+
+
+def untaken(model: OnnxModel, conversions: Iterable[Conversion]) -> dict[str, str]:
+    """The nodes of the program from which nodes were translated that no way makes legal, each with what it lacks."""
+    outputs = {node.name: node.output[0] for node in model.proto.graph.node if node.output}
+    found = {
+        model.origins.get(outputs.get(c.node, ""), ""): f"{c.operator}: {c.lacks}" for c in conversions if not c.way
+    }
+    found.pop("", None)
+    return found
+
+
+def marked(program: Program, lacking: Mapping[str, str]) -> Program:
+    """A copy in which the nodes named in `lacking` say what the target lacks of their translations."""
+    copied = program.copy()
+    for node in copied.calls():
+        if node.name in lacking:
+            node.meta[LACKS] = lacking[node.name]
+    return copied

@@ -156,3 +156,33 @@ def test_an_operator_that_torch_translates_wrongly_is_named_at_its_line():
     assert (finding.name, finding.file) == ("step-diverged", __file__) and finding.line is not None
     assert "erfcx" in Path(__file__).read_text().splitlines()[finding.line - 1]
     assert "aten.special_erfcx.default is the first operator whose value differs" in finding.message
+
+
+class Bagged(nn.Module):
+    """What ATC refuses of torch's translation: a Loop, and shifts of unsigned integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.bag = nn.EmbeddingBag(16, 3, mode="mean")
+
+    def forward(self, i: torch.Tensor) -> torch.Tensor:
+        return self.bag((i << 2) & 15)
+
+
+def test_what_the_target_refuses_of_a_translation_is_written_otherwise_and_translated_again(tmp_path):
+    def inputs(seed: int) -> tuple[torch.Tensor]:
+        return (torch.randint(0, 16, (2, 4), generator=torch.Generator().manual_seed(seed)),)
+
+    report = graphaudit.rewrite(
+        Bagged(), inputs(0), target="ascend-310p", inputs=inputs, count=6, output=tmp_path / "bundle"
+    )
+    assert report.fit["ascend-310p"] and report.certificate is not None
+    conversions = {c.way: c.lacks for c in report.certificate.conversions}
+    assert set(conversions) == {"decompose_embedding_bags", "decompose_shifts"}
+    assert conversions["decompose_embedding_bags"] == "Loop: the ATC parser has no entry for Loop at any opset"
+    x = inputs(1000)[0]
+    np.testing.assert_allclose(graphaudit.load(tmp_path / "bundle")(x.numpy()), Bagged()(x).detach(), rtol=1e-5)
+    # The same policy needs none of it where the target has both.
+    plain = graphaudit.rewrite(Bagged(), inputs(0), target="onnxruntime", inputs=inputs, count=2)
+    assert plain.certificate is not None and not plain.certificate.conversions
