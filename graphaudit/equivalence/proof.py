@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 
 from graphaudit.equivalence.verdict import Proof, ProofStep
-from graphaudit.graphs.onnx_files import WEIGHTS_LIMIT, weight_bytes
+from graphaudit.graphs.onnx_files import weight_bytes
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.onnx_nodes import DRAWS, all_nodes, reads
 from graphaudit.graphs.onnx_view import infer_types, type_of
@@ -30,6 +30,7 @@ from graphaudit.runtimes.onnxruntime import RuntimeRefused, run_session, session
 
 _SECONDS = 10  # for Z3, over all differences of a step
 _LARGEST = 1 << 20  # elements of a constant that is computed
+_MOST_WEIGHTS = 1 << 28  # bytes; both models are copied
 _NEEDS_Z3 = "z3-solver is not installed"
 
 
@@ -67,8 +68,8 @@ def _why_refused(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
         return "the graphs of its branches and loops read values from outside"
     if [f.SerializeToString() for f in before.functions] != [f.SerializeToString() for f in after.functions]:
         return "its functions are not the same as before"
-    if max(weight_bytes(before), weight_bytes(after)) > WEIGHTS_LIMIT:
-        return "the weights are larger than 2 GB"
+    if max(weight_bytes(before), weight_bytes(after)) > _MOST_WEIGHTS:
+        return "the weights are larger than 256 MB"
     return ""
 
 

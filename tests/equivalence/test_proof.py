@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import graphaudit.equivalence.proof
 from graphaudit.equivalence.proof import prove
 from graphaudit.passes.clean_onnx_graph import CleanOnnxGraph
 from graphaudit.passes.simplify_onnx import SimplifyOnnx
@@ -118,6 +119,12 @@ def test_a_large_constant_is_not_computed():
     text = "g (float[1] x) => (float[4096, 4096, 1] y) { c = Expand(one, shape)  y = Mul(c, x) }"
     before = parse(text, one=np.float32(1), shape=np.array([4096, 4096, 1]))
     assert prove(before, before).compared == []
+
+
+def test_weights_that_would_take_long_to_copy_are_refused(monkeypatch):
+    monkeypatch.setattr(graphaudit.equivalence.proof, "_MOST_WEIGHTS", 8)
+    before = parse("g (float[3] x) => (float[3] y) { y = Mul(x, w) }", w=np.zeros(3, np.float32))
+    assert prove(before, before).sentence == "not proved: the weights are larger than 256 MB"
 
 
 def test_z3_proves_what_is_equal_in_exact_arithmetic():

@@ -92,7 +92,7 @@ class TanhToSigmoid(WrongOnnx):
         return result
 
 
-def found(cls, monkeypatch, tmp_path, count=6):
+def found(cls, monkeypatch, tmp_path, count=4):
     monkeypatch.setitem(passes(), cls.name, cls)
     manager = PassManager.of(cls.name)
     return bisect(
@@ -103,8 +103,8 @@ def found(cls, monkeypatch, tmp_path, count=6):
 def test_each_culprit_has_its_own_inputs(monkeypatch, tmp_path):
     second, third = found(Wrong, monkeypatch, tmp_path).culprits
     assert [n.node for n in second.nodes] == ["tanh_1"] and [n.node for n in third.nodes] == ["tanh_2"]
-    assert second.inputs == ["example", *(f"inputs({seed})" for seed in range(5))]
-    assert third.inputs == ["example", "inputs(1)", "inputs(3)"]  # where the gate is open
+    assert second.inputs == ["example", *(f"inputs({seed})" for seed in range(3))]
+    assert third.inputs == ["example", "inputs(1)"]  # where the gate is open
     for culprit in (second, third):
         source = (tmp_path / culprit.reproducer).read_text()
         assert source.count("torch.ops.") <= 2
