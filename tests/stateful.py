@@ -106,6 +106,20 @@ class FrameStack(Linear):
         return self.layer(torch.cat(self.frames, -1))
 
 
+class Chunk(Linear):
+    """Actions planned ahead in a queue, which is filled anew once it is used up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 6)
+        self.planned: deque[torch.Tensor] = deque()
+
+    def forward(self, obs):
+        if len(self.planned) == 0:
+            self.planned.extend(self.layer(obs).chunk(3, -1))
+        return self.planned.popleft()
+
+
 class Window(Linear):
     """A deque that grows in the first calls."""
 
@@ -203,7 +217,7 @@ class Growing(Linear):
         return self.layer(torch.stack(self.history).mean(0))
 
 
-STATEFUL = (BufferGru, TupleLstm, Counter, Decay, FrameStack, Window, Objects, DoneReset)
+STATEFUL = (BufferGru, TupleLstm, Counter, Decay, FrameStack, Chunk, Window, Objects, DoneReset)
 
 
 def episode(module: nn.Module, steps: int = 12, seed: int = 100) -> tuple[list[Any], list[torch.Tensor]]:

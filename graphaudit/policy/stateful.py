@@ -2,7 +2,8 @@
 
 Before the first calls the state may have another structure than later: None, an empty list, a number in place of a
 tensor. Where the policy does the same when it starts from zeros in the final structure, it is started from those.
-Otherwise the structures of the first calls are kept, with a counter of calls as part of the state.
+Otherwise the structures of the first calls are kept, with a counter of calls as part of the state. So are those that
+come round again and again: a list of planned actions that is used up and then filled anew.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class StateRefused(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """The state of a policy: which parts there are, and in which structures they stand."""
+    """The state of a policy: which parts there are, in which structures they stand, and which follows the last one."""
 
     parts: list[Part]
     layouts: list[Layout]
+    back: int = -1
 
 
 def stepped(
@@ -61,7 +63,7 @@ def stepped(
     found = _find(policy, [policy.example_args, *_varied(policy), *alike], without)
     if found is None or not found.parts:
         return None
-    module = Stepped(policy.working.module, found.parts, found.layouts)
+    module = Stepped(policy.working.module, found.parts, found.layouts, found.back)
     rows = row_axes(policy, module)
     kwargs = {**policy.example_kwargs, KEYWORD: tuple(part.initial for part in found.parts)}
     made = replace(policy, module=module, example_kwargs=kwargs, exported=None, inputs=policy.inputs)
@@ -110,13 +112,16 @@ def _find(policy: Policy, calls: Calls, without: frozenset[str], logs: frozenset
     roots = set().union(*(reading.roots_of(changed) for reading, _ in readings))
     layouts = [reading.only(roots) for reading, _ in readings]
     shapes = [layout.shape() for layout in layouts]
-    first = next(i for i in range(len(shapes)) if all(s == shapes[i] for s in shapes[i:]))
-    if first > len(shapes) - 3:
+    settled = _settled(shapes)
+    if settled is None:
         unsettled = [r for r in sorted(roots) if any(s.get(r) != shapes[-1].get(r) for s in shapes[-3:])]
         if only_written(policy, (layouts[-1].nodes[r][0] for r in unsettled if r in layouts[-1].nodes), calls):
             return _find(policy, calls, without, logs.union(unsettled))
         root = unsettled[0]
         raise StateRefused(root, f"{root} has another structure after each of {len(shapes) - 1} calls")
+    first, period = settled
+    if period > 1:
+        return replace(_with_phases(layouts[: first + period], changed), back=first)
     steady = layouts[first]
     firsts = layouts[0].leaves()
     parts = [_part(leaf, firsts.get(path)) for path, leaf in steady.leaves().items() if path in changed]
@@ -127,6 +132,18 @@ def _find(policy: Policy, calls: Calls, without: frozenset[str], logs: frozenset
         root = next(r for r in sorted(roots) if shapes[first].get(r) != shapes[first - 1].get(r))
         raise StateRefused(root, f"{root} has another structure in each of the first {first} calls")
     return _with_phases(layouts[: first + 1], changed)
+
+
+def _settled(shapes: Sequence[Any]) -> tuple[int, int] | None:
+    """(first, period): from `first` on the structures repeat themselves after `period` calls, as far as two rounds
+    show; None where they do not."""
+    for period in range(1, max(2, len(shapes) // 2)):
+        first = len(shapes) - period
+        while first > 0 and shapes[first - 1] == shapes[first - 1 + period]:
+            first -= 1
+        if len(shapes) - first > 2 * period:
+            return first, period
+    return None
 
 
 def _readings(policy: Policy, calls: Calls, logs: frozenset[str]) -> list[tuple[Layout, dict[str, Any]]]:

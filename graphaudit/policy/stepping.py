@@ -21,7 +21,7 @@ from graphaudit.policy.state import Layout, contents, fill
 
 KEYWORD = "graphaudit_state"
 PREFIX = "policy."  # of what the user's module holds, in a `Stepped`
-PHASE = "calls_made"  # the number of calls so far, while the state has not yet its final structure
+PHASE = "calls_made"  # the number of calls so far, up to the last structure of the state; or how far a cycle of them is
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
 
@@ -60,13 +60,14 @@ class Tracer(Protocol):
 
 class Stepped(nn.Module):
     """Runs one step of `policy` from a given state. `layouts` are the structures that the state has before the first
-    call, the second, …; the last one stays."""
+    call, the second, …; after the last one comes that of index `back` again, or the last one stays."""
 
-    def __init__(self, policy: nn.Module, parts: list[Part], layouts: list[Layout]) -> None:
+    def __init__(self, policy: nn.Module, parts: list[Part], layouts: list[Layout], back: int = -1) -> None:
         super().__init__()
         self.policy = policy
         self.parts = {part.path: part for part in parts}
         self.layouts = layouts
+        self.back = range(len(layouts))[back]
         self.tracer: Tracer | None = None
         self.training = policy.training
         self.__class__ = _with_signature_of(policy.forward)
@@ -92,7 +93,7 @@ class Stepped(nn.Module):
             self.tracer = None
 
     def _step(self, index: int, state: Values, args: Any, kwargs: Any) -> tuple[Any, tuple[torch.Tensor, ...]]:
-        after = min(index + 1, len(self.layouts) - 1)
+        after = index + 1 if index + 1 < len(self.layouts) else self.back
         self.layouts[index].install({path: self._taken(path, tensor) for path, tensor in state.items()})
         result = self.policy(*args, **kwargs)
         numbers = self.tracer.numbers if self.tracer is not None else ()

@@ -203,6 +203,24 @@ def test_equal_elements_may_be_ordered_as_onnx_orders_them() -> None:
     assert reference(module, zeros).check("highest", highest_first).claim is Claim.DIVERGED
 
 
+def test_a_small_sigmoid_is_right_to_half_a_unit_of_one() -> None:
+    module = Apply(lambda x: torch.sigmoid(8 * x - 10))
+    made = policy(module, *normal_inputs(0), inputs=normal_inputs)
+    ref = Reference(made, collect(made, 48))
+    first = normal_inputs(0)[0]
+
+    def off_by(error: float):
+        def change(outputs, inputs):
+            if torch.equal(inputs[0], first):
+                outputs[0].view(-1)[outputs[0].argmin()] += error
+
+        return changed(module, change)
+
+    assert float(module(first).min()) < 1e-7
+    assert ref.check("rational function", off_by(3e-8)).claim is Claim.EQUIVALENT
+    assert ref.check("wrong", off_by(3e-6)).claim is Claim.DIVERGED
+
+
 def test_nan_that_the_tool_tried_counts_only_where_the_policy_speaks_of_it() -> None:
     made = policy(Greedy(), *normal_inputs(0))
     strange = Sample((torch.tensor([[torch.nan, 0.0, 1.0, 2.0]]),), {}, "path(0)")

@@ -63,6 +63,23 @@ def test_rows_of_edges_with_a_sorter_and_a_varying_batch():
         assert torch.equal(program.runner()([e, x])[0], Rows()(e, x))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize("right", [False, True])
+def test_edges_in_any_order_are_halved_as_torch_halves_them(size, right):
+    class Given(nn.Module):
+        def forward(self, e, x):
+            return torch.searchsorted(e, x, right=right), torch.bucketize(x, e[0], right=right)
+
+    generator = torch.Generator().manual_seed(size)
+    e, x = torch.randn(3, size, generator=generator).round(decimals=1), torch.randn(3, 6, generator=generator)
+    x[0, :2], e[-1, -1] = e[0, 0], NAN
+    program = run_pass(DecomposeSearch, Given(), (e, x)).artifact
+    assert not {"searchsorted", "bucketize"} & set(ops(program))
+    for got, wanted in zip(program.runner()([e, x]), Given()(e, x), strict=True):
+        assert torch.equal(got, wanted)
+    assert_runs_alike(program, (e, x))
+
+
 def test_integers():
     edges, x = torch.tensor([1, 3, 3, 7]), torch.arange(-1, 9)
     program = run_pass(DecomposeSearch, Edged(CALLS["bucketize"], edges), (x,)).artifact
