@@ -89,7 +89,7 @@ def _halve(edges: Tensor, values: Any, right: bool) -> Tensor:
     for _ in range(size.bit_length()):
         middle = start + (end - start) // 2
         at = middle.clamp(max=size - 1)
-        found = edges[at] if edges.dim() == 1 else edges.gather(-1, at)
+        found = edges.index_select(0, at.reshape(-1)).reshape(at.shape) if edges.dim() == 1 else edges.gather(-1, at)
         left, behind = start < end, _is_behind(found, wanted, right)
         start, end = torch.where(left & ~behind, middle + 1, start), torch.where(left & behind, middle, end)
     return start
