@@ -18,12 +18,12 @@ from graphaudit.rulebook import load_rulebook
 
 
 class Tower(nn.Module):
-    """Four layers; the second input decides whether the third activation matters."""
+    """Four layers, those in the middle without bias; the second input decides whether the third activation matters."""
 
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))
+        self.layers = nn.ModuleList(nn.Linear(4, 4, bias=number in (0, 3)) for number in range(4))
 
     def forward(self, x, gate):
         for number, layer in enumerate(self.layers):
@@ -37,7 +37,7 @@ def inputs(seed):
 
 
 class Wrong(Pass):
-    """tanh(x) → x, except in the first and the last layer, where it is tanh(x) again."""
+    """tanh(x) → x after a layer without bias; elsewhere it stays."""
 
     name = "rewrite_tanh_wrongly"
     level = Level.FX
@@ -45,7 +45,7 @@ class Wrong(Pass):
     def run(self, artifact, target):
         result = PassResult(artifact)
         for node in artifact.graph.find_nodes(op="call_function", target=torch.ops.aten.tanh.default):
-            if node.name in ("tanh_1", "tanh_2"):
+            if len(node.args[0].args) == 2:
                 node.replace_all_uses_with(node.args[0])
             result.rewritten.append(Site(node.name, artifact.place(node)))
         artifact.finish()
