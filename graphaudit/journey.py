@@ -35,6 +35,7 @@ from graphaudit.graphs.program import Program
 from graphaudit.interface import GuardSlot
 from graphaudit.paths import walk
 from graphaudit.policy import Policy
+from graphaudit.policy.deployed import unread
 from graphaudit.policy.gradients import with_gradients
 from graphaudit.policy.isolation import Fingerprint
 from graphaudit.policy.stateful import StateRefused
@@ -248,6 +249,9 @@ class Rewriting:
             conditions = [*(g.condition for g in guards), *captured.conditions]
             if not self.reference.replays:
                 conditions += [f"a seed does not replay the draws at {p}, made on one path" for p in captured.one_sided]
+            if self._journey.policy.cut and captured.program is not None:
+                parts = unread(self._journey.policy.module, captured.program.copy().finish().parameters_read)
+                conditions += [f"left out, because no deployed output needs it: {part}" for part in parts]
             if self._model is not None and self._model.computes_in:
                 conditions.append(narrowed(self._model.computes_in, verdicts))
             made = [c for row in self._rows if not row.rolled_back for c in row.conversions if c.way]

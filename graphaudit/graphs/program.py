@@ -128,6 +128,13 @@ class Program:
         specs = self.exported.graph_signature.output_specs
         return {s.target or "": n for s, n in zip(specs, nodes) if s.kind in kinds}  # type: ignore[arg-type]
 
+    @property
+    def parameters_read(self) -> set[str]:
+        """The names of the parameters that some node of the graph reads."""
+        read = {n.name for n in self.graph.nodes if n.op == "placeholder" and n.users}
+        specs = self.exported.graph_signature.input_specs
+        return {s.target or "" for s in specs if s.kind is InputKind.PARAMETER and s.arg.name in read}
+
     def value(self, node: Any) -> torch.Tensor | None:
         """The parameter, buffer or constant behind a placeholder; None for every other node."""
         if not isinstance(node, fx.Node) or node.op != "placeholder":

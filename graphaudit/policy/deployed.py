@@ -8,7 +8,8 @@ Everything that only the other results need (a value head, log-probabilities) is
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from graphaudit.errors import PolicyError
 from graphaudit.policy.policy import Policy
-from graphaudit.text import one_line, suggestion
+from graphaudit.text import counted, one_line, suggestion
 
 
 def deployed(policy: Policy, outputs: Sequence[str]) -> Policy:
@@ -37,6 +38,24 @@ def deployed(policy: Policy, outputs: Sequence[str]) -> Policy:
         exported=None,
         cut=tuple(name for name in names if name not in kept),
     )
+
+
+def unread(module: nn.Module, read: Collection[str]) -> list[str]:
+    """The outermost parts of a deployed module none of whose parameters is among those `read`, by the names that they
+    have in the user's own module, with their numbers of parameters: `critic (385 parameters)`."""
+    sizes = {name: parameter.numel() for name, parameter in module.named_parameters()}
+    kept = {prefix for name in read for prefix in _prefixes(name)}
+    left: Counter[str] = Counter()
+    for name, size in sizes.items():
+        if name not in read:
+            left[next(prefix for prefix in _prefixes(name) if prefix not in kept)] += size
+    return [f"{name.removeprefix('policy.')} ({counted(size, 'parameter')})" for name, size in left.items()]
+
+
+def _prefixes(name: str) -> list[str]:
+    """`a.b.c` → a, a.b, a.b.c."""
+    parts = name.split(".")
+    return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 class Deployed(nn.Module):
