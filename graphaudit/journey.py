@@ -19,6 +19,7 @@ from graphaudit.capture.summary import summarise
 from graphaudit.control_flow import ControlFlow
 from graphaudit.equivalence.certificate import certify, narrowed
 from graphaudit.equivalence.episodes import episodes, through, with_states
+from graphaudit.equivalence.half import float16_condition
 from graphaudit.equivalence.inputs import Sample, collect
 from graphaudit.equivalence.proof import prove
 from graphaudit.equivalence.reference import Reference
@@ -199,6 +200,7 @@ class Rewriting:
         self._fixes: list[Fix] = []
         self._model: OnnxModel | None = None
         self._claim = Claim.EQUIVALENT
+        self._narrowed: list[str] = []  # what holds in float16
 
     def run(self, program: Program) -> None:
         """The whole road from the captured program; what goes wrong on it is among `findings`."""
@@ -206,6 +208,7 @@ class Rewriting:
         lost: Refusal | None = None
         if captured:
             passed = self._passes(Level.FX, program, self._check_program)
+            self._simulate(passed.artifact)
             lost = self._translate(passed.artifact) if not passed.stopped else None
         self.findings += self._repaired()
         mark_fixed(self.findings, self._fixes)  # what is found in the result below was repaired by nothing
@@ -246,7 +249,7 @@ class Rewriting:
         if self.reference and fit:
             guards = self._model.guards if self._model is not None else ()
             captured = self._journey.captured(self._target)
-            conditions = [*(g.condition for g in guards), *captured.conditions]
+            conditions = [*(g.condition for g in guards), *self._narrowed, *captured.conditions]
             if not self.reference.replays:
                 conditions += [f"a seed does not replay the draws at {p}, made on one path" for p in captured.one_sided]
             if self._journey.policy.cut and captured.program is not None:
@@ -285,6 +288,13 @@ class Rewriting:
             target=self._target,
             seed=seed,
         )
+
+    def _simulate(self, program: Program) -> None:
+        """What the program gives in float16, where the target computes in that and nothing is drawn."""
+        if self._target.compute_dtype == "float16" and not program.noise and not _draws(program):
+            assert self.reference is not None
+            self._journey.say("simulating float16")
+            self._narrowed = [float16_condition(self.reference, program.runner())]
 
     def _translate(self, program: Program, rounds: int = _ROUNDS) -> Refusal | None:
         self._journey.say(f"translating to ONNX opset {self._target.opset}")

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from graphaudit.equivalence.verdict import Claim
+from graphaudit.graphs.one import under_two_atanh
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.ranges import Ranges
 from graphaudit.graphs.view import GraphView, Node, Value
@@ -108,57 +109,11 @@ def _between(low: float | None, high: float | None, x: Tensor) -> Tensor:
 
 
 def _written_out(view: GraphView, node: Node) -> Value | None:
-    """y if `node` is 0.5 * (log1p(y) - log1p(-y)) or 0.5 * log((1 + y) / (1 - y))."""
+    """y if `node` is half of log1p(y) - log1p(-y), or of its other spellings."""
     parts = operands(node)
     if len(parts) != 2:
         return None
     pairs = [parts] if base_op(node) == "aten.div" else [parts, parts[::-1]]
     half = 2.0 if base_op(node) == "aten.div" else 0.5
     inner = next((producer(view, a) for a, b in pairs if isinstance(a, Value) and number(view, b) == half), None)
-    if inner is None:
-        return None
-    if base_op(inner) == "aten.log":
-        quotient = producer(view, inner.inputs[0])
-        above, below = _pair(quotient) if base_op(quotient) == "aten.div" else (None, None)
-        return _same(_plus_one(view, above, 1), _plus_one(view, below, -1))
-    if base_op(inner) != "aten.sub" or inner.attributes.get("alpha", 1) != 1:
-        return None
-    left, right = _pair(inner)
-    return _same(_log_of_one_plus(view, left, 1), _log_of_one_plus(view, right, -1))
-
-
-def _pair(node: Node | None) -> tuple[Value | None, Value | None]:
-    parts = operands(node) if node is not None else ()
-    if len(parts) != 2 or not isinstance(parts[0], Value) or not isinstance(parts[1], Value):
-        return None, None
-    return parts[0], parts[1]
-
-
-def _same(left: Value | None, right: Value | None) -> Value | None:
-    return left if left is not None and right is not None and left.name == right.name else None
-
-
-def _log_of_one_plus(view: GraphView, value: Value | None, sign: int) -> Value | None:
-    """y if `value` is log(1 + sign * y)."""
-    node = producer(view, value)
-    if base_op(node) == "aten.log1p" and node is not None:
-        return node.inputs[0] if sign > 0 else _negated(view, node.inputs[0])
-    return _plus_one(view, node.inputs[0], sign) if base_op(node) == "aten.log" and node is not None else None
-
-
-def _plus_one(view: GraphView, value: Value | None, sign: int) -> Value | None:
-    """y if `value` is 1 + sign * y."""
-    node = producer(view, value)
-    parts = operands(node) if node is not None else ()
-    if node is None or len(parts) != 2 or node.attributes.get("alpha", 1) != 1:
-        return None
-    ordered = {"aten.add": [parts, parts[::-1]], "aten.sub": [parts[::-1]], "aten.rsub": [parts]}.get(base_op(node), [])
-    signed = 1 if base_op(node) == "aten.add" else -1
-    if signed != sign:
-        return None
-    return next((a for a, b in ordered if isinstance(a, Value) and number(view, b) == 1.0), None)
-
-
-def _negated(view: GraphView, value: Value | None) -> Value | None:
-    node = producer(view, value)
-    return node.inputs[0] if base_op(node) == "aten.neg" and node is not None else None
+    return under_two_atanh(view, inner)

@@ -6,16 +6,23 @@
     exp(x - logsumexp(x, d, keepdim=True))            →  softmax(x, d)
     w = exp(x) * mask; w / w.sum(d, keepdim=True)     →  the same of w = exp(k - k.amax(d, keepdim=True)) * mask,
                                                          k = where(mask != 0, x, -inf)
+    p = softmax(x, d) * mask; p / p.sum(d, keepdim=True)  →  the same
+    exp(x) / (exp(x).sum(d, keepdim=True) + c)        →  w / (w.sum(d, keepdim=True) + c * exp(-m)),
+                                                         w = exp(x - m), m = x.amax(d, keepdim=True).clamp(min=log(c))
     log(softmax(x, d))                                →  log_softmax(x, d)
+    log(softmax(x, d).gather(d, i))                   →  log_softmax(x, d).gather(d, i); likewise select, slice, …
     log(exp(x).sum(dims))                             →  logsumexp(x, dims)
+    log((exp(x) * mask).sum(dims) + c)                →  m + log((exp(x - m) * mask).sum(dims) + c * exp(-m))
     log(exp(x).mean(dims))                            →  logsumexp(x, dims) - log(n)
     m + log(exp(x - m).sum(dims))                     →  logsumexp(x, dims)
 
 - exp may be one node or several equal ones, and may have other readers; those keep it.
 - The sum may be reshaped (unsqueeze, view, expand), as long as it lines up with the dimension it was taken over.
+- The sum may be an einsum that drops indices, and a number may bound it from below instead of being added; masked
+  exponentials may have either.
 - softmax runs over one dimension; masked softmax, whose mask may hold weights, and logsumexp over any.
-- Left alone: masked exponentials from which a maximum is subtracted already, and sums with something added, unless the
-  maximum is subtracted and float32 rounds the addition away (up to 2**-25, because the sum is at least 1).
+- Left alone: masked exponentials from which a maximum is subtracted already, and sums with something added, where the
+  maximum is subtracted and float32 does not round the addition away (from 2**-25 on, because the sum is at least 1).
 - An integer x is cast to the dtype that exp gave it.
 
 The results are equal where the original is finite. Where exp overflowed (float32: x > 88.72) or every exp underflowed
@@ -83,6 +90,10 @@ def _matches(view: GraphView) -> Iterator[Match]:
 def _build(match: Match, nodes: dict[str, fx.Node]) -> fx.Node:
     old = nodes[match.node.name]
     source = cast_call(old, nodes[match.input.name], old.meta["val"].dtype)
+    if match.epsilon:
+        others = (nodes[match.mask.name],) if match.mask is not None else ()
+        guarded = partial(_guarded_softmax, match.dims, match.epsilon, match.bounded)
+        return insert_function(old, guarded, (source, *others))  # type: ignore[no-any-return]
     if match.kind == "softmax":
         return insert_call(old, _aten.softmax.int, (source, match.dims[0]))
     if match.kind == "masked_softmax":
@@ -90,7 +101,14 @@ def _build(match: Match, nodes: dict[str, fx.Node]) -> fx.Node:
         function = partial(_masked_softmax, match.dims)
         return insert_function(old, function, (source, nodes[match.mask.name]))  # type: ignore[no-any-return]
     if match.kind == "log_softmax":
-        return insert_call(old, _aten.log_softmax.int, (source, match.dims[0]))
+        new = insert_call(old, _aten.log_softmax.int, (source, match.dims[0]))
+        for move in (nodes[m.name] for m in match.moves):
+            new = insert_call(old, move.target, (new, *move.args[1:]), move.kwargs)  # type: ignore[arg-type]
+        return new
+    if match.epsilon or match.mask is not None:
+        others = (nodes[match.mask.name],) if match.mask is not None else ()
+        summed = partial(_guarded_logsumexp, match.dims, match.keepdim, match.epsilon, match.bounded)
+        return insert_function(old, summed, (source, *others))  # type: ignore[no-any-return]
     total = insert_call(old, _aten.logsumexp.default, (source, list(match.dims), match.keepdim))
     if not match.mean:
         return total
@@ -98,8 +116,39 @@ def _build(match: Match, nodes: dict[str, fx.Node]) -> fx.Node:
     return insert_call(old, _aten.sub.Tensor, (total, math.log(count)))
 
 
+def _guarded_softmax(
+    dims: tuple[int, ...], epsilon: float, bounded: bool, x: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """What is added to the sum of exp(x) shrinks with the maximum that is subtracted; the sum is then at least 1."""
+    weights, total, _ = _scaled(dims, epsilon, bounded, x, mask)
+    return weights / total
+
+
+def _guarded_logsumexp(
+    dims: tuple[int, ...], keepdim: bool, epsilon: float, bounded: bool, x: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """The logarithm of the sum, to which the maximum is added back."""
+    _, total, largest = _scaled(dims, epsilon, bounded, x, mask)
+    result = largest + total.log()
+    return result if keepdim else result.squeeze(dims)
+
+
+def _scaled(
+    dims: tuple[int, ...], epsilon: float, bounded: bool, x: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """exp(x - m) times the mask, its sum with what is added to it, and m, the maximum of what the mask lets pass."""
+    kept = torch.where(mask != 0, x, -math.inf) if mask is not None else x
+    lowest = math.log(epsilon) if epsilon else torch.finfo(x.dtype).min
+    largest = kept.amax(dims, keepdim=True).clamp(min=lowest)
+    weights = (kept - largest).exp() if mask is None else (kept - largest).exp() * mask
+    total = weights.sum(dims, keepdim=True)
+    if not epsilon:
+        return weights, total, largest
+    least = (math.log(epsilon) - largest).exp()
+    return weights, torch.maximum(total, least) if bounded else total + least, largest
+
+
 def _masked_softmax(dims: tuple[int, ...], x: Tensor, mask: Tensor) -> Tensor:
     """The maximum of what the mask lets pass; one of all logits could leave nothing but underflow."""
-    kept = torch.where(mask != 0, x, -math.inf)
-    weights = (kept - kept.amax(dims, keepdim=True)).exp() * mask
-    return weights / weights.sum(dims, keepdim=True)
+    weights, total, _ = _scaled(dims, 0.0, False, x, mask)
+    return weights / total

@@ -3,6 +3,7 @@
     log(1 - tanh(x) ** 2)    →  2 * (log(2) - |x| - softplus(-2 * |x|))
     log(1 - y * y)           →  the same, where y = tanh(x)
     log1p(-tanh(x) ** 2)     →  the same
+    log((1 - y) * (1 + y))   →  the same
     log(1 - tanh(x) ** 2 + c)  →  log(s + c), s = 4 * exp(-2 * |x|) / (1 + exp(-2 * |x|)) ** 2
 
 - tanh, and its square, may have other readers; those keep it.
@@ -26,6 +27,7 @@ import torch
 from torch import Tensor
 
 from graphaudit.equivalence.verdict import Claim
+from graphaudit.graphs.one import beside_one
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import base_op, is_same, number, operands, producer
 from graphaudit.rewrite.pattern_pass import Found, PatternPass
@@ -73,7 +75,12 @@ def _bounded_correction(epsilon: float, x: Tensor) -> Tensor:
 
 
 def _one_minus_square(view: GraphView, node: Node | None) -> Value | None:
-    """x if `node` is 1 - tanh(x)²."""
+    """x if `node` is 1 - tanh(x)², or (1 - tanh(x)) * (1 + tanh(x))."""
+    if base_op(node) == "aten.mul" and node is not None and len(operands(node)) == 2:
+        sides = [beside_one(view, p) for p in operands(node)]
+        if None not in sides and {s[1] for s in sides if s} == {-1, 1} and len({s[0].name for s in sides if s}) == 1:
+            tanh = producer(view, sides[0][0]) if sides[0] else None
+            return tanh.inputs[0] if base_op(tanh) == "aten.tanh" and tanh is not None else None
     if node is None or base_op(node) not in ("aten.sub", "aten.rsub") or node.attributes.get("alpha", 1) != 1:
         return None
     first, second = operands(node) if len(operands(node)) == 2 else (None, None)

@@ -11,14 +11,29 @@ from dataclasses import dataclass, replace
 
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import (
+    RESHAPES,
+    aligned,
     base_op,
+    is_copy,
     is_same,
+    is_sum,
+    kept_shape,
     number,
     operands,
+    origin,
     producer,
     reduced_dims,
     reduction_behind,
 )
+
+# What picks or reorders elements of its first input, and computes nothing.
+_MOVES = RESHAPES | {
+    f"aten.{name}"
+    for name in (
+        *("gather", "select", "slice", "index_select", "take_along_dim", "expand", "permute", "transpose", "t", "flip"),
+        *("diagonal", "squeeze", "flatten", "index"),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,8 @@ class Match:
     keepdim    for logsumexp: whether the reduced dimensions stay, with size 1
     mean       for logsumexp: whether it is the log of the mean, not of the sum
     mask       for masked_softmax: what the exponentials are multiplied by before they are summed
+    moves      for log_softmax: what picks elements of it or reshapes it, in order
+    epsilon    what is added to the sum, or (`bounded`) what bounds it from below
     reason     why the node cannot be replaced; empty if it can
     """
 
@@ -44,6 +61,9 @@ class Match:
     mean: bool = False
     reason: str = ""
     mask: Value | None = None
+    moves: tuple[Node, ...] = ()
+    epsilon: float = 0.0
+    bounded: bool = False
 
 
 def find_softmax(view: GraphView) -> Iterator[Match]:
@@ -60,16 +80,21 @@ def find_softmax(view: GraphView) -> Iterator[Match]:
 
 
 def find_log_softmax(view: GraphView) -> Iterator[Match]:
-    """`log(softmax(x))`."""
+    """`log(softmax(x))`, of some of its elements too: `log(softmax(x).gather(-1, action))`."""
     for node in view.select("aten.log"):
-        source = producer(view, node.inputs[0])
+        moves: list[Node] = []
+        source = view.producer(node.inputs[0])
+        while source is not None and (is_copy(source) or base_op(source) in _MOVES):
+            moves.insert(0, source)
+            source = view.producer(source.inputs[0])
         if source is None or source.op not in ("aten.softmax.int", "aten._softmax.default"):
             continue
         given = source.inputs[0]
         dims = reduced_dims(source)
         if given is not None and dims:
             reason = _dtype_reason(given, node)
-            yield Match("log_softmax", node, given, dims, stable=False, exponent=source, reason=reason)
+            moved = tuple(moves)
+            yield Match("log_softmax", node, given, dims, stable=False, exponent=source, reason=reason, moves=moved)
 
 
 def find_logsumexp(view: GraphView) -> Iterator[Match]:
@@ -136,11 +161,20 @@ def _inverted(view: GraphView, value: Value) -> Value | None:
 
 
 def _over_sum(view: GraphView, node: Node, numerator: Value, denominator: Value) -> Match | None:
-    total, epsilon = _without_epsilon(view, denominator)
+    total, epsilon, bounded = _without_epsilon(view, denominator)
     found = reduction_behind(view, total, numerator.shape or ())
-    if found is None or base_op(found[0]) != "aten.sum" or not is_same(view, found[0].inputs[0], numerator):
+    if found is None or not is_same(view, found[0].inputs[0], numerator):
         return None
+    if not is_sum(found[0]) and not (_is_sum_of_sizes(found[0]) and base_op(producer(view, numerator)) == "aten.exp"):
+        return None
+    if total is not denominator:
+        kept = kept_shape(numerator.shape or (), reduced_dims(found[0]) or ())
+        outer = origin(view, denominator, lambda n: is_copy(n) or base_op(n) == "aten.expand")
+        found = found[0], outer is not None and aligned(outer.shape or ()) == aligned(kept)
     total_node, lines_up = found
+    renormalised = _renormalised(view, node, numerator, found, epsilon)
+    if renormalised is not None:
+        return renormalised
     exponential, mask = _exp_behind(view, numerator)
     if exponential is None or exponential.inputs[0] is None:
         return None
@@ -151,17 +185,39 @@ def _over_sum(view: GraphView, node: Node, numerator: Value, denominator: Value)
         reason = "the exponentials are multiplied by something before they are summed"
     elif not lines_up:
         reason = "the sum is not broadcast along the dimension it was taken over"
-    elif len(dims) != 1 and mask is None:
+    elif len(dims) != 1 and mask is None and not epsilon:
         reason = f"the sum runs over {len(dims)} dimensions, softmax over one"
-    elif epsilon and not (stable and abs(epsilon) <= 2.0**-25 and numerator.dtype == "float32"):
+    elif epsilon and stable and not (abs(epsilon) <= 2.0**-25 and numerator.dtype == "float32"):
         # With the maximum subtracted the sum is at least 1, and float32 rounds 1 + 2**-25 to 1.
         reason = f"{epsilon:g} is added to the sum"
+    elif epsilon < 0:
+        reason = "the sum is made smaller"
     elif numerator.shape != node.outputs[0].shape:
         reason = "the division changes the shape"
     elif total_node.attributes.get("dtype") is not None:
         reason = "the sum is taken in another dtype"
     kind, reason = "softmax" if mask is None else "masked_softmax", reason or _dtype_reason(argument, node)
-    return Match(kind, node, argument, dims, stable, exponential, reason=reason, mask=mask)
+    kept = (0.0, False) if stable else (epsilon, bounded)
+    return Match(kind, node, argument, dims, stable, exponential, False, False, reason, mask, (), *kept)
+
+
+def _renormalised(
+    view: GraphView, node: Node, numerator: Value, total: tuple[Node, bool], epsilon: float
+) -> Match | None:
+    """`p * m / sum(p * m)`, p a softmax over the same dimension: its own sum cancels."""
+    product, dims = producer(view, numerator), reduced_dims(total[0]) or ()
+    for part, mask in _both_ways(product) if product is not None and base_op(product) == "aten.mul" else ():
+        softmax = producer(view, part) if isinstance(part, Value) else None
+        if base_op(softmax) not in ("aten.softmax", "aten._softmax") or softmax is None or not isinstance(mask, Value):
+            continue
+        given = softmax.inputs[0]
+        if given is None or reduced_dims(softmax) != dims or mask.dtype not in ("bool", numerator.dtype):
+            continue
+        if epsilon or not total[1] or numerator.shape != node.outputs[0].shape or given.shape != numerator.shape:
+            return None
+        reason = _dtype_reason(given, node)
+        return Match("masked_softmax", node, given, dims, True, softmax, reason=reason, mask=mask)
+    return None
 
 
 def _exp_of_difference(view: GraphView, node: Node) -> Match | None:
@@ -186,17 +242,24 @@ def _exp_of_difference(view: GraphView, node: Node) -> Match | None:
 
 
 def _log_of_sum(view: GraphView, node: Node) -> Match | None:
-    total = producer(view, node.inputs[0])
-    # Reshaping between the sum and the log is harmless, but then the result has another shape than logsumexp's.
-    if total is None or base_op(total) not in ("aten.sum", "aten.mean"):
+    if node.inputs[0] is None:
         return None
-    exponential = producer(view, total.inputs[0])
-    if exponential is None or base_op(exponential) != "aten.exp" or exponential.inputs[0] is None:
+    sum_, epsilon, bounded = _without_epsilon(view, node.inputs[0])
+    total = producer(view, sum_)
+    # Reshaping between the sum and the log is harmless, but then the result has another shape than logsumexp's.
+    if sum_.shape != node.outputs[0].shape or epsilon < 0:
+        return None
+    if total is None or not (is_sum(total) or base_op(total) == "aten.mean"):
+        return None
+    exponential, mask = _exp_behind(view, total.inputs[0])
+    if exponential is None or exponential.inputs[0] is None:
         return None
     dims = reduced_dims(total) or ()
     argument = exponential.inputs[0]
     _, stable = _without_maximum(view, argument, dims)
     mean = base_op(total) == "aten.mean"
+    if (mask is not None or epsilon) and (stable or mean or not _fits(exponential, total, mask)):
+        return None
     if total.attributes.get("dtype") is not None:
         reason = "the sum is taken in another dtype"
     elif mean and not all(isinstance((argument.shape or ())[d], int) for d in dims):
@@ -206,7 +269,16 @@ def _log_of_sum(view: GraphView, node: Node) -> Match | None:
     else:
         reason = _dtype_reason(argument, node)
     keepdim = bool(total.attributes.get("keepdim", False))
-    return Match("logsumexp", node, argument, dims, stable, exponential, keepdim, mean, reason)
+    kept = (mask, (), epsilon, bounded)
+    return Match("logsumexp", node, argument, dims, stable, exponential, keepdim, mean, reason, *kept)
+
+
+def _fits(exponential: Node, total: Node, mask: Value | None) -> bool:
+    """Whether a mask neither broadens the exponentials nor changes their dtype."""
+    source, summed = exponential.outputs[0], total.inputs[0]
+    return mask is None or (
+        summed is not None and summed.shape == source.shape and mask.dtype in ("bool", source.dtype)
+    )
 
 
 def _maximum_added_back(view: GraphView, node: Node, log: Match, rest: Value) -> Match | None:
@@ -258,18 +330,24 @@ def _exp_behind(view: GraphView, value: Value) -> tuple[Node | None, Value | Non
     return None, None
 
 
-def _without_epsilon(view: GraphView, value: Value) -> tuple[Value, float]:
-    """`value` without a small number that is added to it, and that number (0.0 if there is none)."""
-    node = producer(view, value)
+def _without_epsilon(view: GraphView, value: Value) -> tuple[Value, float, bool]:
+    """`value` without a small number that is added to it, that number (0.0 if there is none), and if it is a bound."""
+    inner = origin(view, value, lambda n: is_copy(n) or base_op(n) in RESHAPES | {"aten.expand"})
+    node = view.producer(inner)
     if node is not None and base_op(node) == "aten.add" and node.attributes.get("alpha", 1) == 1:
         for part, rest in _both_ways(node):
             added = number(view, rest)
             if isinstance(part, Value) and added is not None and abs(added) < 1e-2:
-                return part, added
+                return part, added, False
     clamp = node if node is not None and base_op(node) in ("aten.clamp", "aten.clamp_min") else None
     if clamp is not None and clamp.attributes.get("min") and clamp.inputs[0] is not None:
-        return clamp.inputs[0], float(clamp.attributes["min"])
-    return value, 0.0
+        return clamp.inputs[0], float(clamp.attributes["min"]), True
+    return value, 0.0, False
+
+
+def _is_sum_of_sizes(node: Node) -> bool:
+    """Whether a node is the 1-norm, which of exponentials is their sum."""
+    return base_op(node) == "aten.linalg_vector_norm" and node.attributes.get("ord") == 1
 
 
 def _two_tensors(node: Node) -> tuple[Value, Value] | None:

@@ -140,12 +140,30 @@ def reduced_dims(node: Node) -> tuple[int, ...] | None:
     source = node.inputs[0] if node.inputs else None
     if source is None or source.shape is None:
         return None
+    if base_op(node) == "aten.einsum":
+        return _summed_indices(node)
     rank = len(source.shape)
     given = node.attributes.get("dim")
     if given is None or (isinstance(given, Sequence) and not given):
         return tuple(range(rank))
     dims = given if isinstance(given, Sequence) else (given,)
     return tuple(sorted(int(d) % max(rank, 1) for d in dims)) if rank else ()
+
+
+def is_sum(node: Node | None) -> bool:
+    """Whether a node adds up elements of its input: sum, or an einsum of one operand that only drops indices."""
+    return node is not None and (
+        base_op(node) == "aten.sum" or (base_op(node) == "aten.einsum" and _summed_indices(node) is not None)
+    )
+
+
+def _summed_indices(node: Node) -> tuple[int, ...] | None:
+    """The dimensions that `einsum("bij->b", x)` sums over; None where it does anything else."""
+    given, arrow, kept = str(node.attributes.get("equation", "")).replace(" ", "").partition("->")
+    plain = arrow and given.isalpha() and len(set(given)) == len(given) and len(node.inputs) == 1
+    if not plain or [c for c in given if c in kept] != list(kept):
+        return None
+    return tuple(i for i, index in enumerate(given) if index not in kept)
 
 
 def kept_shape(shape: Shape, dims: Sequence[int]) -> Shape:

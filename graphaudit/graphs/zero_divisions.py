@@ -63,6 +63,13 @@ def find_zero_divisions(view: GraphView, ranges: Ranges | None = None) -> Iterat
             yield found
 
 
+def is_zero_with(view: GraphView, ranges: Ranges, above: Value, size: Value, beside: Value) -> bool:
+    """Whether `above` is 0 wherever `size`, which is never negative and meets it in the shape of `beside`, is 0."""
+    finder = _Finder(view, ranges)
+    causes = finder.causes(size)
+    return bool(causes) and all(finder.vanishes(above, beside, cause) for cause in causes)
+
+
 class _Finder:
     def __init__(self, view: GraphView, ranges: Ranges) -> None:
         self._view, self._ranges = view, ranges
@@ -95,13 +102,13 @@ class _Finder:
         """`below`, or its inverse, meets `above` in the shape of `beside`."""
         if not isinstance(above, Value) or not isinstance(below, Value) or not isinstance(beside, Value):
             return None
-        causes = self._causes(below) if self._ranges.of(below).low == 0.0 else []
-        if not causes or not all(self._vanishes(above, beside, cause) for cause in causes):
+        causes = self.causes(below) if self._ranges.of(below).low == 0.0 else []
+        if not causes or not all(self.vanishes(above, beside, cause) for cause in causes):
             return None
         what = next((base_op(c.reduction) for c in causes if c.reduction is not None), "aten.abs")
         return ZeroDivision(node, below, inverse, what.rpartition(".")[2])
 
-    def _causes(self, value: Value) -> list[_Cause]:
+    def causes(self, value: Value) -> list[_Cause]:
         """One of these has to hold where `value`, which is never negative, is 0; empty where that is not known."""
         node = self._behind(value, _MOVES)
         op = base_op(node)
@@ -115,13 +122,13 @@ class _Finder:
         if op in _DEVIATIONS or (op in (*_SUMS, "aten.amax") and self._ranges.of(source).low >= 0):
             return [_Cause(source, node)]
         if op in ("aten.sqrt", "aten.square") or (op == "aten.pow" and _is_positive(node.attributes.get("exponent"))):
-            return self._causes(source)
+            return self.causes(source)
         if op == "aten.mul" and not self._ranges.is_square(node) and len(node.inputs) == 2:
-            sides = [self._causes(v) for v in node.inputs if v is not None]
+            sides = [self.causes(v) for v in node.inputs if v is not None]
             return [c for side in sides for c in side] if len(sides) == 2 and all(sides) else []
         return [_Cause(source)] if op == "aten.abs" else []
 
-    def _vanishes(self, above: Value, below: Value, cause: _Cause) -> bool:
+    def vanishes(self, above: Value, below: Value, cause: _Cause) -> bool:
         """Whether `above` is 0 where the denominator `below` is, for this cause."""
         if cause.reduction is None:
             return above.shape == below.shape and self._has_factor(above, cause.base)

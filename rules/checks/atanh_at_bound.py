@@ -42,7 +42,6 @@ from graphaudit.rules.checks._patterns import SPACING_BELOW_ONE, computing_dtype
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
-    from graphaudit.graphs.view import GraphView, Node, Value
 
 
 class AtanhAtBound(Check):
@@ -56,10 +55,12 @@ class AtanhAtBound(Check):
         view = subject.fx
         if view is None:
             return
+        from graphaudit.graphs.one import under_two_atanh
         from graphaudit.graphs.ranges import Ranges
 
         ranges = Ranges(view)
-        by_hand = [(node, x) for node in view.select("aten.log", "aten.sub") if (x := _by_hand(view, node)) is not None]
+        logs = view.select("aten.log", "aten.sub")
+        by_hand = [(node, x) for node in logs if (x := under_two_atanh(view, node)) is not None]
         for node, argument in [*((n, n.inputs[0]) for n in view.select("aten.atanh")), *by_hand]:
             dtype = computing_dtype(subject, result_dtype(node))
             low, high = ranges.of(argument)
@@ -72,47 +73,3 @@ class AtanhAtBound(Check):
                 message = "the argument can be 1"
             message += ", and atanh(1) is infinite; rewritten, it is that of the largest number below 1"
             yield self.finding(message, place=node.place, node=node.name)
-
-
-def _by_hand(view: GraphView, node: Node) -> Value | None:
-    """x of log((1 + x) / (1 - x)), log(1 + x) - log(1 - x), or the latter with log1p."""
-    from graphaudit.graphs.walk import base_op, is_same, operands, producer
-
-    if base_op(node) == "aten.log":
-        inner = producer(view, node.inputs[0])
-        parts = operands(inner) if inner is not None and base_op(inner) == "aten.div" else ()
-        above, below = (_from_one(view, p) for p in parts) if len(parts) == 2 else (None, None)
-    else:
-        logs = [producer(view, o) for o in operands(node) if not isinstance(o, int | float)]
-        above, below = (_logged(view, n) for n in logs) if len(logs) == 2 else (None, None)
-    if above is None or below is None or (above[1], below[1]) != (1, -1) or not is_same(view, above[0], below[0]):
-        return None
-    return above[0]
-
-
-def _logged(view: GraphView, node: Node | None) -> tuple[Value, int] | None:
-    """(x, sign) of log(1 + sign * x) or log1p(sign * x)."""
-    from graphaudit.graphs.walk import base_op, producer
-
-    if node is None or base_op(node) not in ("aten.log", "aten.log1p") or node.inputs[0] is None:
-        return None
-    if base_op(node) == "aten.log":
-        return _from_one(view, node.inputs[0])
-    inner = producer(view, node.inputs[0])
-    negated = inner is not None and base_op(inner) == "aten.neg" and inner.inputs[0] is not None
-    return (inner.inputs[0], -1) if negated else (node.inputs[0], 1)  # type: ignore[union-attr,return-value]
-
-
-def _from_one(view: GraphView, value: Value | float) -> tuple[Value, int] | None:
-    """(x, sign) of 1 + sign * x."""
-    from graphaudit.graphs.walk import base_op, number, operands, producer
-
-    node = producer(view, value) if not isinstance(value, int | float) else None
-    if node is None or base_op(node) not in ("aten.add", "aten.sub", "aten.rsub") or len(operands(node)) != 2:
-        return None
-    first, second = operands(node)[::-1] if base_op(node) == "aten.rsub" else operands(node)
-    if base_op(node) == "aten.add":
-        first, second = (first, second) if number(view, first) == 1.0 else (second, first)
-    if number(view, first) != 1.0 or isinstance(second, int | float):
-        return None
-    return second, 1 if base_op(node) == "aten.add" else -1

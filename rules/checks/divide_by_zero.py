@@ -40,6 +40,7 @@ from graphaudit.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
+    from graphaudit.graphs.view import GraphView, Node
 
 
 class DivideByZero(Check):
@@ -60,7 +61,9 @@ class DivideByZero(Check):
         from graphaudit.rules.checks._patterns import FLOATS, depends_on_input, result_dtype, varying
 
         ranges, names = Ranges(view), varying(view)
-        softmax = {m.node.name for m in find_softmax(view)}
+        softmax = {
+            m.node.name for m in find_softmax(view) if m.mask is None or not m.stable
+        }  # else its mask may be all 0
         repaired = {n.name for found in find_zero_divisions(view, ranges) for n in (found.node, found.inverse) if n}
         for node in view.select("aten.div", "aten.reciprocal", "aten.rsqrt", "aten.pow"):
             if node.name in softmax or result_dtype(node) not in FLOATS or not depends_on_input(names, node):
@@ -72,7 +75,7 @@ class DivideByZero(Check):
             denominator = parts[1] if op == "aten.div" and len(parts) == 2 else node.inputs[0]
             if denominator is None or not ranges.of(denominator).has(0.0):
                 continue
-            if op == "aten.reciprocal" and any(r.name in softmax for r in view.consumers(node.outputs[0])):
+            if op == "aten.reciprocal" and any(r.name in softmax for r in _readers(view, node)):
                 continue
             low, high = ranges.of(denominator)
             source = producer(view, denominator) if not isinstance(denominator, int | float) else None
@@ -84,3 +87,13 @@ class DivideByZero(Check):
             else:
                 message, severity = "nothing keeps the denominator away from 0", Severity.NOTE
             yield self.finding(message, place=node.place, node=node.name, severity=severity)
+
+
+def _readers(view: GraphView, node: Node) -> Iterator[Node]:
+    """What reads a reciprocal, through reshapes and the factor 1 with which 1 / x is captured."""
+    from graphaudit.graphs.walk import RESHAPES, base_op, is_copy
+
+    for reader in view.consumers(node.outputs[0]):
+        yield reader
+        if is_copy(reader) or base_op(reader) in RESHAPES | {"aten.expand"} or reader.attributes.get("other") == 1.0:
+            yield from _readers(view, reader)

@@ -52,10 +52,15 @@ class Fp16Underflow(Check):
         if view is None:
             return
         from graphaudit.graphs.walk import base_op
+        from graphaudit.rules.checks._patterns import depends_on_input, varying
+
+        names = varying(view)  # what is constant is folded before anything is narrowed
 
         clamps = [(n, n.attributes.get("min")) for n in view.select("aten.clamp", "aten.clamp_min")]
         for node, number in (*constants(view), *clamps):
             if number is None or computing_dtype(subject, result_dtype(node)) != "float16":
+                continue
+            if not depends_on_input(names, node):
                 continue
             if 0 < abs(number) < SMALLEST_FLOAT16 and base_op(node) not in ("aten.mul", "aten.div"):
                 message = f"{number:g} vanishes in {in_target(subject, 'float16')}, whose smallest number is 6e-8"

@@ -125,6 +125,47 @@ LOGSUMEXP = [
 ]
 
 
+def _kept(x):
+    return (x > -250).float()
+
+
+GUARDED = {
+    "einsum": (lambda x: x.exp() / torch.einsum("ij->i", x.exp())[:, None], "softmax"),
+    "1-norm": (lambda x: x.exp() / x.exp().norm(p=1, dim=-1, keepdim=True), "softmax"),
+    "added": (lambda x: x.exp() / (x.exp().sum(-1, keepdim=True) + 1e-8), "exp"),
+    "added before unsqueeze": (lambda x: x.exp() / (x.exp().sum(-1) + 1e-6).unsqueeze(-1), "exp"),
+    "bounded": (lambda x: x.exp() / x.exp().sum(-1).clamp(min=1e-6)[:, None], "exp"),
+    "normalize": (lambda x: torch.nn.functional.normalize(x.exp(), p=1.0, dim=-1), "exp"),
+    "two dimensions": (lambda x: x.exp() / (x.exp().sum((0, 1), keepdim=True) + 1e-8), "exp"),
+    "masked": (
+        lambda x: (x.exp() * _kept(x)) / ((x.exp() * _kept(x)).sum(-1, keepdim=True) + 1e-8),
+        "exp",
+    ),
+    "renormalised": (
+        lambda x: (torch.softmax(x, -1) * _kept(x)) / (torch.softmax(x, -1) * _kept(x)).sum(-1, keepdim=True),
+        "exp",
+    ),
+    "log of a masked sum": (lambda x: torch.log((x.exp() * _kept(x)).sum(-1)), "exp"),
+    "log of a sum and 1e-8": (lambda x: torch.log(x.exp().sum(-1, keepdim=True) + 1e-8), "exp"),
+    "log of a chosen probability": (
+        lambda x: torch.softmax(x, -1).gather(-1, x.argmin(-1, keepdim=True)).squeeze(-1).log(),
+        "log_softmax",
+    ),
+    "log of one column": (lambda x: torch.log(torch.softmax(x, -1)[:, 1]), "log_softmax"),
+}
+
+
+@pytest.mark.parametrize("spelling", GUARDED)
+def test_guarded_masked_and_chosen(spelling):
+    function, operator = GUARDED[spelling]
+    module = Unary(function)
+    result = run_pass(RewriteSoftmax, module, (torch.zeros(4, 3),), ({0: "batch"},))
+    assert len(result.rewritten) == 1 and not result.left
+    assert operator in ops(result.artifact)
+    for x in (AWKWARD[:6], AWKWARD[2:3], AWKWARD[3:4], AWKWARD[6:7]):
+        assert_equivalent_where_finite(module, result.artifact, x)
+
+
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("function", SOFTMAX, ids=lambda f: f.__name__.strip("_"))
 def test_softmax_in_its_usual_spellings(function: Callable[[torch.Tensor], torch.Tensor], dynamic: bool):

@@ -30,6 +30,7 @@ FIRES = {
     "named, with another reader": _named,
     "product": _product,
     "square": lambda x: torch.log(torch.ones(()) - torch.tanh(x).square()),
+    "two factors": lambda x: torch.log((1 - torch.tanh(x)) * (1 + torch.tanh(x))),
     "log1p": lambda x: torch.log1p(-torch.tanh(x).pow(2)),
     "log1p of a product": lambda x: torch.log1p(-(torch.tanh(x) * torch.tanh(x))).sum(-1),
 }
