@@ -47,7 +47,7 @@ class StdOfSingleSample(Check):
     code = "GA307"
     name = "std-of-single-sample"
     severity = Severity.WARNING
-    remedy = "Use statistics from training, or correction=0 with an epsilon."
+    remedy = "No rewrite can know what is meant: use statistics from training, or correction=0 with an epsilon."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
         """Corrected deviations over a number of elements that is, or can be, 1."""
