@@ -20,7 +20,7 @@
 - The sum may be reshaped (unsqueeze, view, expand), as long as it lines up with the dimension it was taken over.
 - The sum may be an einsum that drops indices, and a number may bound it from below instead of being added; masked
   exponentials may have either.
-- softmax runs over one dimension; masked softmax, whose mask may hold weights, and logsumexp over any.
+- softmax runs over one dimension; over several it becomes exp(x - m) by its sum. The mask may hold weights.
 - Left alone: masked exponentials from which a maximum is subtracted already, and sums with something added, where the
   maximum is subtracted and float32 does not round the addition away (from 2**-25 on, because the sum is at least 1).
 - An integer x is cast to the dtype that exp gave it.
@@ -65,6 +65,7 @@ class RewriteSoftmax(Pass[Program]):
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:
         """Rewrite until nothing matches: a softmax found in one round may be the softmax of a log in the next."""
         result = PassResult(artifact)
+        written = {n.name for n in artifact.graph.nodes}  # by the policy, not by this pass
         while True:
             matches = list(_matches(view_program(artifact)))
             found = [m for m in matches if not m.reason and not m.node.graph]
@@ -77,7 +78,7 @@ class RewriteSoftmax(Pass[Program]):
                 nodes[match.node.name] = new
                 result.rewritten.append(Site(match.node.name, match.node.place))
             artifact.finish()
-        for match in matches:
+        for match in (m for m in matches if m.node.name in written):
             reason = match.reason or "it stands inside a branch or a loop"
             result.left.append(Site(match.node.name, match.node.place, reason))
         return result
@@ -90,7 +91,7 @@ def _matches(view: GraphView) -> Iterator[Match]:
 def _build(match: Match, nodes: dict[str, fx.Node]) -> fx.Node:
     old = nodes[match.node.name]
     source = cast_call(old, nodes[match.input.name], old.meta["val"].dtype)
-    if match.epsilon:
+    if match.kind in ("softmax", "masked_softmax") and (match.epsilon or (match.mask is None and len(match.dims) > 1)):
         others = (nodes[match.mask.name],) if match.mask is not None else ()
         guarded = partial(_guarded_softmax, match.dims, match.epsilon, match.bounded)
         return insert_function(old, guarded, (source, *others))  # type: ignore[no-any-return]

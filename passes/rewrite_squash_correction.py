@@ -77,10 +77,11 @@ def _bounded_correction(epsilon: float, x: Tensor) -> Tensor:
 def _one_minus_square(view: GraphView, node: Node | None) -> Value | None:
     """x if `node` is 1 - tanh(x)², or (1 - tanh(x)) * (1 + tanh(x))."""
     if base_op(node) == "aten.mul" and node is not None and len(operands(node)) == 2:
-        sides = [beside_one(view, p) for p in operands(node)]
-        if None not in sides and {s[1] for s in sides if s} == {-1, 1} and len({s[0].name for s in sides if s}) == 1:
-            tanh = producer(view, sides[0][0]) if sides[0] else None
-            return tanh.inputs[0] if base_op(tanh) == "aten.tanh" and tanh is not None else None
+        left, right = (beside_one(view, p) for p in operands(node))
+        if left is None or right is None or left[1] == right[1] or not is_same(view, left[0], right[0]):
+            return None
+        tanh = producer(view, left[0])
+        return tanh.inputs[0] if tanh is not None and base_op(tanh) == "aten.tanh" else None
     if node is None or base_op(node) not in ("aten.sub", "aten.rsub") or node.attributes.get("alpha", 1) != 1:
         return None
     first, second = operands(node) if len(operands(node)) == 2 else (None, None)

@@ -185,7 +185,7 @@ def _over_sum(view: GraphView, node: Node, numerator: Value, denominator: Value)
         reason = "the exponentials are multiplied by something before they are summed"
     elif not lines_up:
         reason = "the sum is not broadcast along the dimension it was taken over"
-    elif len(dims) != 1 and mask is None and not epsilon:
+    elif len(dims) != 1 and mask is None and stable:
         reason = f"the sum runs over {len(dims)} dimensions, softmax over one"
     elif epsilon and stable and not (abs(epsilon) <= 2.0**-25 and numerator.dtype == "float32"):
         # With the maximum subtracted the sum is at least 1, and float32 rounds 1 + 2**-25 to 1.
@@ -308,6 +308,9 @@ def _without_maximum(view: GraphView, argument: Value, dims: tuple[int, ...]) ->
     if tensors is None:
         return argument, False
     source, subtracted = tensors
+    bound = producer(view, subtracted)
+    if bound is not None and base_op(bound) in ("aten.clamp", "aten.clamp_min") and bound.inputs[0] is not None:
+        subtracted = bound.inputs[0]
     found = reduction_behind(view, subtracted, source.shape or ())
     if found is None or not found[1] or not is_same(view, found[0].inputs[0], source):
         return argument, False

@@ -136,7 +136,8 @@ GUARDED = {
     "added before unsqueeze": (lambda x: x.exp() / (x.exp().sum(-1) + 1e-6).unsqueeze(-1), "exp"),
     "bounded": (lambda x: x.exp() / x.exp().sum(-1).clamp(min=1e-6)[:, None], "exp"),
     "normalize": (lambda x: torch.nn.functional.normalize(x.exp(), p=1.0, dim=-1), "exp"),
-    "two dimensions": (lambda x: x.exp() / (x.exp().sum((0, 1), keepdim=True) + 1e-8), "exp"),
+    "two dimensions": (lambda x: x.exp() / x.exp().sum((0, 1), keepdim=True), "exp"),
+    "added in two dimensions": (lambda x: x.exp() / (x.exp().sum((0, 1), keepdim=True) + 1e-8), "exp"),
     "masked": (
         lambda x: (x.exp() * _kept(x)) / ((x.exp() * _kept(x)).sum(-1, keepdim=True) + 1e-8),
         "exp",
@@ -287,8 +288,8 @@ def _misaligned(x):
 
 
 def _epsilon(x):
-    e = x.exp()
-    return e / (e.sum(-1, keepdim=True) + 1e-8)
+    e = (x - x.amax(-1, True)).exp()
+    return e / (e.sum(-1, keepdim=True) + 1e-3)
 
 
 def _masked(x):
@@ -297,7 +298,7 @@ def _masked(x):
 
 
 def _two_dimensions(x):
-    e = x.exp()
+    e = (x - x.amax((0, 1), True)).exp()
     return e / e.sum((0, 1), keepdim=True)
 
 
@@ -305,7 +306,8 @@ def _two_dimensions(x):
     ("function", "reason"),
     [
         (_misaligned, "the sum is not broadcast along the dimension it was taken over"),
-        (_epsilon, "1e-08 is added to the sum"),
+        (_epsilon, "0.001 is added to the sum"),
+        (lambda x: (e := x.exp()) / (e.sum(-1, True) + -1e-8), "the sum is made smaller"),
         (_masked, "the exponentials are multiplied by something before they are summed"),
         (_two_dimensions, "the sum runs over 2 dimensions, softmax over one"),
         (lambda x: torch.log(torch.exp(x - x.amax(1, True)).sum(1)), "the maximum is subtracted already"),

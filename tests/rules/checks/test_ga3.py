@@ -65,7 +65,7 @@ def _causal_attention(x):
 SPEAKS: list[tuple[str, Callable[..., Any], str]] = [
     ("naive-softmax", lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True), "overflows above 88.72 in float32"),
     ("naive-softmax", lambda x: (e := torch.exp(x - x.max())) / e.sum(-1, keepdim=True), "overflows above"),
-    ("naive-softmax", lambda x: (e := x.exp() * (x > 0)) / (e.sum(-1, keepdim=True) + 1e-8), "not rewritten: 1e-08"),
+    ("naive-softmax", lambda x: (e := x.exp() * (x > 0)) / (e.sum(-1, keepdim=True) + -1e-8), "not rewritten: the sum"),
     ("naive-logsumexp", lambda x: torch.log(torch.exp(x).sum(-1)), "overflows above 88.72"),
     ("atanh-at-bound", lambda x: 0.5 * torch.log((1 + x) / (1 - x)), "can be 1"),
     ("atanh-at-bound", lambda x: torch.log1p(x) - torch.log1p(-x), "can be 1"),
