@@ -58,7 +58,7 @@ class RewriteSoftmax(Pass[Program]):
     name = "rewrite_softmax"
     level = Level.FX
     fixes = ("naive-softmax", "naive-logsumexp", "log-of-zero")
-    target_ops = frozenset({"aten.exp", "aten.log"})
+    target_ops = frozenset({"aten.exp", "aten.log", "aten.softmax", "aten._softmax"})
     runs_after = ("remove_inference_noops",)
     claims = Claim.WHERE_FINITE
 

@@ -197,8 +197,8 @@ def _over_sum(view: GraphView, node: Node, numerator: Value, denominator: Value)
     elif total_node.attributes.get("dtype") is not None:
         reason = "the sum is taken in another dtype"
     kind, reason = "softmax" if mask is None else "masked_softmax", reason or _dtype_reason(argument, node)
-    kept = (0.0, False) if stable else (epsilon, bounded)
-    return Match(kind, node, argument, dims, stable, exponential, False, False, reason, mask, (), *kept)
+    match = Match(kind, node, argument, dims, stable, exponential, reason=reason, mask=mask)
+    return match if stable else replace(match, epsilon=epsilon, bounded=bounded)
 
 
 def _renormalised(
@@ -320,7 +320,7 @@ def _without_maximum(view: GraphView, argument: Value, dims: tuple[int, ...]) ->
     return argument, False
 
 
-def _exp_behind(view: GraphView, value: Value) -> tuple[Node | None, Value | None]:
+def _exp_behind(view: GraphView, value: Value | None) -> tuple[Node | None, Value | None]:
     """The exp that `value` is, or is a product with; and the other factor of such a product."""
     node = producer(view, value)
     if base_op(node) == "aten.exp":
