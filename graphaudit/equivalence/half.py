@@ -28,7 +28,7 @@ def in_float16(run: Runner) -> Runner:
     """The same runner with float16 arithmetic; its float32 results hold numbers of float16."""
 
     def rounded(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        with _Half():
+        with _Half():  # type: ignore[no-untyped-call]
             return list(run([_round(t) for t in inputs]))
 
     return rounded

@@ -84,8 +84,8 @@ class Tally:
             self._fail(expected, difference, difference.odd, first)
         self._odd += odd
         if odd:
-            rows = range(len(expected.rows))
-            self._odd_samples.update(first + n for n in rows if bool(difference.odd[expected.rows_of(n)].any()))
+            numbers = range(len(expected.rows))
+            self._odd_samples.update(first + n for n in numbers if bool(difference.odd[expected.rows_of(n)].any()))
         self._repaired += int(difference.repaired.sum())
         if bool((difference.bad & difference.odd).any()):
             difference = difference.without(self._unsure(expected, difference, first))
