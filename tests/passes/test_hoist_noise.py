@@ -160,6 +160,21 @@ def test_the_same_seed_gives_the_same_results(name):
                 torch.testing.assert_close(got, eager, rtol=0, atol=5e-7)
 
 
+def chances(x):
+    p = weights(x)[0].double().numpy()
+    return p / p.sum()
+
+
+def shuffled(values):
+    random.shuffle(values)
+    return values
+
+
+def cropped(x):
+    row, column = np.random.randint(0, 2), random.randrange(3)
+    return x[None, row : row + 2, ..., column : column + 2].sum(1), x[:, column + 1 : column + 1], x[row : 1 + row]
+
+
 # name: (function of X, (generator, distribution) of its noise); replayed under Python's and NumPy's own seeds
 FOREIGN = {
     "random": (lambda x: x * random.random(), [("python", "uniform")]),
@@ -182,6 +197,27 @@ FOREIGN = {
     ),
     "numpy randint": (lambda x: x[np.random.randint(3)], [("numpy-legacy", "randint")]),
     "numpy choice": (lambda x: x * float(np.random.choice([1.0, 2.0, 5.0])), [("numpy-legacy", "randint")]),
+    "random.choices": (
+        lambda x: x * random.choices([1.0, 2.0, 5.0], k=2)[1] + random.choices([0.0, 9.0], weights=[3, 1])[0],
+        [("python", "uniform")] * 3,
+    ),
+    "random.sample and shuffle": (
+        lambda x: x[:, random.sample(range(4), 2)[1]] * shuffled([1.0, 2.0, 3.0])[0],
+        [("python", "subset"), ("python", "permutation")],
+    ),
+    "random.expovariate": (lambda x: x + random.expovariate(2.0), [("python", "uniform")]),
+    "numpy choice by probabilities": (
+        lambda x: x * float(np.random.choice([1.0, 2.0, 5.0, 7.0], p=chances(x))),
+        [("numpy-legacy", "uniform")],
+    ),
+    "numpy permutation and choice without replacement": (
+        lambda x: (
+            x[:, torch.as_tensor(np.random.permutation(4))]
+            + torch.as_tensor(np.random.choice(9, 3, replace=False)).sum()
+        ),
+        [("numpy-legacy", "permutation"), ("numpy-legacy", "subset")],
+    ),
+    "windows": (cropped, [("numpy-legacy", "randint"), ("python", "randint")]),
     "numpy exponential": (lambda x: x * np.random.exponential(2.0), [("numpy-legacy", "exponential")]),
     "all three in turn": (
         lambda x: x * random.random() + torch.rand(3, 4) * np.random.random() + random.gauss(0, 1),
@@ -202,8 +238,9 @@ def test_draws_of_pythons_and_numpys_generators_are_hoisted_too(name):
         with seeded(seed):
             eager = module(X)
         with seeded(seed):
-            (got,) = result.artifact.runner()([X])
-        torch.testing.assert_close(got, eager, rtol=1e-6, atol=1e-6)
+            got = result.artifact.runner()([X])
+        for wanted, found in zip(eager if isinstance(eager, tuple) else [eager], got, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_a_draw_on_one_side_is_noted_and_hoisted():

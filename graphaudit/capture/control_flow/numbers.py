@@ -28,7 +28,7 @@ class Number:
     from arguments. Python cannot ask for its value: that raises Refused.
     """
 
-    __slots__ = ("facts", "high", "kind", "low", "opposite", "origin", "seen", "tensor")
+    __slots__ = ("facts", "high", "kind", "low", "opposite", "origin", "seen", "shift", "tensor")
 
     # The binary operators are made at the end of this file; these are the ones that the engine uses itself.
     __sub__: ClassVar[Callable[[Any, Any], Any]]
@@ -44,6 +44,7 @@ class Number:
         self.opposite: Number | None = None  # of a bool: its negation
         self.facts: tuple[Number, ...] = ()  # of a bool: what else is true where it is true
         self.origin: tuple[Number, Any, Any] | None = None  # after a branch: its condition, and the two values
+        self.shift: tuple[Number, int] | None = None  # an integer as another one plus a known one
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Number:
@@ -229,7 +230,25 @@ def _apply(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: A
     result = function(one, other)
     made = Number(result, kind, *_bounds(symbol, left, right)) if kind is int else Number(result, kind)
     made.seen = _seen(symbol, left, right) if kind is int else None
+    made.shift = _shift(symbol, left, right) if kind is int else None
     return made
+
+
+def distance(first: Scalar, second: Scalar) -> int | None:
+    """`second − first` where it is known although the two are not."""
+    if not (isinstance(first, Number) and isinstance(second, Number)):
+        return None
+    (one, before), (other, after) = first.shift or (first, 0), second.shift or (second, 0)
+    return after - before if one is other else None
+
+
+def _shift(symbol: str, left: Scalar, right: Scalar) -> tuple[Number, int] | None:
+    if symbol == "+" and isinstance(right, Number):
+        left, right = right, left
+    if symbol not in ("+", "-") or not isinstance(left, Number) or not isinstance(right, int):
+        return None
+    base, before = left.shift or (left, 0)
+    return base, before + (right if symbol == "+" else -right)
 
 
 _BITWISE = ("&", "|", "^")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -158,14 +159,20 @@ def _is_whole(key: torch.Tensor) -> bool:
 def _tensor_item(target: torch.Tensor, key: Any) -> torch.Tensor:
     basic, positions = _split(target, key)
     result = target[basic]
-    for dim, number in reversed(positions):
-        index = _position(number, result.shape[dim])
-        result = torch.index_select(result, dim, index.reshape(1)).squeeze(dim)
+    for dim, place in reversed(positions):
+        if isinstance(place, _Window):
+            result = torch.index_select(result, dim, place.start.wide + torch.arange(place.length))
+        else:
+            index = _position(place, result.shape[dim])
+            result = torch.index_select(result, dim, index.reshape(1)).squeeze(dim)
     return result
 
 
 def _set_tensor_item(target: torch.Tensor, key: Any, value: Any) -> None:
-    basic, positions = _split(target, key)
+    basic, places = _split(target, key)
+    positions = [(dim, place) for dim, place in places if isinstance(place, Number)]
+    if len(positions) < len(places):
+        raise _mixed()
     view = target[basic]
     hit: torch.Tensor | None = None
     for dim, number in positions:
@@ -185,22 +192,46 @@ def _set_tensor_item(target: torch.Tensor, key: Any, value: Any) -> None:
     view.copy_(where(hit, value, view))
 
 
-def _split(target: torch.Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Number]]]:
-    """The key with full slices for numbers, and the dimensions of its result on which the numbers then select."""
+@dataclass(frozen=True)
+class _Window:
+    """A slice of known length whose start a tensor decides, and that lies inside of its dimension."""
+
+    start: Number
+    length: int
+
+    @classmethod
+    def of(cls, item: slice, size: Any) -> _Window:
+        """`[start : start + length]`. Raises Refused where that is not known to hold."""
+        length = numbers.distance(item.start, item.stop)
+        if length is None or length < 0 or item.step not in (None, 1) or not isinstance(size, int):
+            raise _mixed()
+        if item.start.low is None or item.start.low < 0 or item.stop.high is None or item.stop.high > size:
+            raise _mixed()
+        return cls(item.start, length)
+
+
+def _mixed() -> Refused:
+    return Refused("an index mixes tensors or data-dependent slices with a tensor's value")
+
+
+def _split(target: torch.Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Number | _Window]]]:
+    """The key with full slices for numbers and windows, and the dimensions of its result on which those then select."""
     items = key if isinstance(key, tuple) else (key,)
     basic: list[Any] = []
-    positions: list[tuple[int, Number]] = []
-    dim = 0
+    positions: list[tuple[int, Number | _Window]] = []
+    dim = axis = 0  # of the result, of the target
     for item in items:
-        if isinstance(item, torch.Tensor | list | slice) and (not isinstance(item, slice) or has_number(item)):
-            raise Refused("an index mixes tensors or data-dependent slices with a tensor's value")
-        if isinstance(item, Number):
-            positions.append((dim, item))
+        if isinstance(item, torch.Tensor | list):
+            raise _mixed()
+        if isinstance(item, Number) or (isinstance(item, slice) and has_number(item)):
+            positions.append((dim, item if isinstance(item, Number) else _Window.of(item, target.shape[axis])))
             item = slice(None)
         if item is Ellipsis:
-            dim += target.dim() - sum(1 for i in items if i is not None and i is not Ellipsis)
-        elif item is None or isinstance(item, slice):
-            dim += 1
+            skipped = target.dim() - sum(1 for i in items if i is not None and i is not Ellipsis)
+            dim, axis = dim + skipped, axis + skipped
+        else:
+            dim += item is None or isinstance(item, slice)
+            axis += item is not None
         basic.append(item)
     return tuple(basic), positions
 
