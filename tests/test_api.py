@@ -180,17 +180,17 @@ def test_a_deployed_loop_that_would_outrun_its_bound_raises(tmp_path: Path) -> N
 
 
 def test_a_certificate_says_which_steps_are_proved() -> None:
-    def shifted(net: nn.Module, obs: torch.Tensor) -> Any:
-        return torch.tanh(net(obs)) + net.shift, torch.tanh(obs)
+    def unsound(net: nn.Module, obs: torch.Tensor) -> Any:
+        return torch.isnan(net(obs)) | net.off, torch.tanh(obs)
 
-    actor = Actor(shifted).eval()
-    actor.net.register_buffer("shift", torch.zeros(2))
+    actor = Actor(unsound).eval()
+    actor.net.register_buffer("off", torch.zeros(2, dtype=torch.bool))
     report = graphaudit.rewrite(actor, (OBS,), target="onnxruntime", count=4)
     assert report.certificate is not None
     (proof,) = [v.proof for v in report.certificate.verdicts if v.step == "simplify_onnx"]
     assert proof is not None and proof.proved == ["output_1"] and proof.compared == ["output_0"]
-    (step,) = proof.steps  # a sum with zero, which onnxsim leaves out
-    assert step.place is not None and step.place.line == shifted.__code__.co_firstlineno + 1
+    (step,) = proof.steps  # "or false", which onnxsim leaves out
+    assert step.place is not None and step.place.line == unsound.__code__.co_firstlineno + 1
     stream = io.StringIO()
     print_report(report, Console(file=stream, width=160))
     assert f"  {proof.sentence}" in stream.getvalue()
