@@ -41,7 +41,7 @@ def under_two_atanh(view: GraphView, node: Node | None) -> Value | None:
 
 def _logged(view: GraphView, node: Node | None) -> tuple[Value, int] | None:
     """(x, sign) of log(1 + sign * x) or log1p(sign * x)."""
-    if node is None or node.inputs[0] is None or base_op(node) not in ("aten.log", "aten.log1p"):
+    if node is None or base_op(node) not in ("aten.log", "aten.log1p") or node.inputs[0] is None:
         return None
     if base_op(node) == "aten.log":
         return beside_one(view, node.inputs[0])

@@ -175,6 +175,21 @@ def test_an_episode_goes_on_from_a_saved_state(bundles):
     agree(first(OBS), second(OBS))
 
 
+@pytest.mark.parametrize("cls", [Gaussian, Diffusion])
+def test_a_state_saved_in_the_middle_goes_on_at_another_batch_size_as_eager_does(bundles, cls):
+    module, folder = bundles(cls)
+    policy, other = graphaudit.load(folder), graphaudit.load(folder)
+    torch.manual_seed(3), policy.seed(3)
+    with torch.no_grad():
+        for rows in (1, 3, 1):
+            agree(module(OBS.repeat(rows, 1)), policy(OBS.repeat(rows, 1)))
+        saved = json.loads(json.dumps(policy.state))
+        policy(OBS.repeat(7, 1))
+        other.state = saved
+        for rows in (2, 5):
+            agree(module(OBS.repeat(rows, 1)), other(OBS.repeat(rows, 1)))
+
+
 def test_a_bundle_begins_at_its_own_seed(bundles):
     one, other = (graphaudit.load(bundles(Gaussian)[1]) for _ in range(2))
     agree(one(OBS), other(OBS))
