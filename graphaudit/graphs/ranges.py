@@ -8,10 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from graphaudit.graphs.view import GraphView, Node, Value
-from graphaudit.graphs.walk import COPIES, RESHAPES, base_op, is_same, operands, reduced_dims, reduction_behind
+from graphaudit.graphs.walk import (
+    COPIES,
+    RESHAPES,
+    base_op,
+    is_same,
+    operands,
+    producer,
+    reduced_dims,
+    reduction_behind,
+)
 
 INF = math.inf
 
@@ -83,12 +93,15 @@ class Ranges:
         return self.of(node.inputs[0]) if node.inputs else ANY
 
     def is_own_bound(self, node: Node) -> bool:
-        """Whether a subtraction takes from a tensor its own maximum or log-sum-exp."""
+        """Whether a subtraction takes from a tensor its own maximum or log-sum-exp, or the greater of two."""
         parts = operands(node)
         if len(parts) != 2 or not all(isinstance(p, Value) for p in parts):
             return False
         source, subtracted = parts
         assert isinstance(source, Value) and isinstance(subtracted, Value)
+        greater = producer(self._view, subtracted)
+        if base_op(greater) == "aten.maximum" and greater is not None:
+            return any(v is not None and is_same(self._view, v, source) for v in greater.inputs)
         found = reduction_behind(self._view, subtracted, source.shape or ())
         return (
             found is not None
@@ -292,6 +305,15 @@ def _index_of(ranges: Ranges, node: Node) -> Interval:  # noqa: ARG001
     return Interval(0.0, max(size - 1.0, 0.0) if isinstance(size, int | float) else INF)
 
 
+def _einsum(ranges: Ranges, node: Node) -> Interval:
+    """A product of all operands; where it is summed as well, only its sign is known."""
+    product = reduce(_product, [ranges.of(v) for v in node.inputs if v is not None], Interval(1.0, 1.0))
+    given, arrow, result = str(node.attributes.get("equation", "")).replace(" ", "").partition("->")
+    if arrow and "." not in given and set(given) - {","} == set(result):
+        return product
+    return Interval(0.0 if product.low >= 0 else -INF, 0.0 if product.high <= 0 else INF)
+
+
 def _extreme(ranges: Ranges, node: Node) -> Interval:
     return _maximum(ranges, node) if node.op.endswith(".other") and base_op(node) == "aten.max" else ranges.first(node)
 
@@ -391,6 +413,7 @@ def _rules() -> dict[str, Rule]:
         "add": _add, "sub": _sub, "rsub": _rsub, "mul": _mul, "div": _div, "reciprocal": _reciprocal,
         "clamp": _clamp, "clamp_min": _clamp, "clamp_max": _clamp, "hardtanh": _clamp,
         "maximum": _maximum, "minimum": _minimum, "max": _extreme, "min": _extreme,
+        "einsum": _einsum,
         "sum": _sum, "cat": _any_input, "stack": _any_input, "masked_fill": _masked_fill, "where": _where,
         "_to_copy": _cast, "to": _cast, "full": _full, "full_like": _full, "scalar_tensor": _full, "fill": _full,
         "arange": _arange, "cumsum": _cumsum, "argmax": _index_of, "argmin": _index_of, "remainder": _remainder,

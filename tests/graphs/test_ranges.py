@@ -31,6 +31,11 @@ KNOWN = [
     (lambda x: torch.softmax(x, -1).masked_fill(x > 1, -4.0), (-4.0, 1.0)),
     (lambda x: torch.broadcast_tensors(x, x.tanh())[1], (-1.0, 1.0)),
     (lambda x: torch.ones_like(x) * torch.tensor([0.5, 2.0, 1.0]), (0.5, 2.0)),
+    (lambda x: (x - torch.maximum(x, x.flip(-1) + 1)).exp(), (0.0, 1.0)),
+    (lambda x: torch.einsum("bi,bj->bij", x.sigmoid(), -x.exp()), (-INF, 0.0)),
+    (lambda x: torch.einsum("bi,bj->bij", x.sigmoid(), x.tanh()), (-1.0, 1.0)),
+    (lambda x: torch.einsum("bi,bi->b", x.sigmoid(), x.sigmoid()), (0.0, INF)),
+    (lambda x: torch.einsum("bi,bi->b", x.sigmoid(), x.tanh()), (-INF, INF)),
     (lambda x: x + 1, (-INF, INF)),
     (lambda x: x / x.tanh(), (-INF, INF)),
 ]
