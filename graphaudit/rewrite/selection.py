@@ -34,9 +34,8 @@ def select(passes: str | None = None, skip: Iterable[str] = (), target: Target |
             raise PassError(f"the pass {twice} is named twice", "Each pass runs once; name it once.")
     skipped = {known_pass(name).name for name in skip}
     chosen = [p for p in chosen if p.name not in skipped]
-    if target is not None:
-        chosen = [p for p in chosen if p.suits(target)]
-    return [p for level in Level for p in order([p for p in chosen if p.level is level])]
+    ordered = [p for level in Level for p in order([p for p in chosen if p.level is level])]
+    return [p for p in ordered if target is None or p.suits(target)]  # in the order in which all of them run
 
 
 def known_pass(name: str) -> type[Pass[Any]]:
