@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import fx, nn
@@ -22,6 +23,7 @@ from graphaudit.capture.gradients import TakesGradients, gradients_refused, trac
 from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
 from graphaudit.capture.state import StateTracer
+from graphaudit.capture.written import attributes_written
 from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.findings import Place
 from graphaudit.graphs.noise import draws
@@ -70,6 +72,7 @@ class Capture:
     conditions: list[str] = field(default_factory=list)  # what else the certificate has to say
     predicated: bool = False  # decisions on tensors, and on sizes that vary, are masks
     loops: list[LoopChoice] = field(default_factory=list)  # what became of the loops that tensors decide
+    written: set[str] = field(default_factory=set)  # attributes and buffers that the graph, or a trace, writes to
 
 
 def capture(policy: Policy, *, look_for_frozen: bool = True, control_flow: ControlFlow = ControlFlow.MASKS) -> Capture:
@@ -92,6 +95,7 @@ def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: Control
         reason = "an argument is a generator; let the module hold it (`self.rng`), then its draws are replayed"
         return Capture(None, None, [Blocker(reason, None)])
     blockers: list[Blocker] = []
+    written: set[str] = set()
     kept: Capture | None = None
     for front_end in _FRONT_ENDS:
         if (kept is not None and not front_end.predicated) or (front_end.strict and isinstance(policy.module, Stepped)):
@@ -99,7 +103,7 @@ def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: Control
         front_end = replace(front_end, control_flow=control_flow)
         try:
             with decisions_on_sizes() as decisions:
-                exported, session = _export(policy, call, seed=0, front_end=front_end)
+                exported, session = _export(policy, call, seed=0, front_end=front_end, written=written)
             program = _program(policy, exported, session)
         except (Exception, Refused) as error:  # torch.export raises what it likes, the user's own exceptions included
             blockers.append(blocker_of(error))
@@ -108,6 +112,7 @@ def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: Control
             _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
             continue
         result = Capture(program, front_end.method, predicated=front_end.predicated)
+        result.written = written | (program.mutated.keys() - {s.path for s in program.held_state})
         result.one_sided, result.loops = list(session.one_sided), list(session.loops.values())
         if look_for_frozen:
             result.frozen = _frozen(policy, call, exported, front_end)
@@ -115,7 +120,7 @@ def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: Control
         if front_end.predicated or not (undecided or session.drew or _holds_python_values(exported)):
             return result
         kept = result
-    return kept or Capture(None, None, list(dict.fromkeys(blockers)))
+    return kept or Capture(None, None, list(dict.fromkeys(blockers)), written=written)
 
 
 def _holds_python_values(exported: ExportedProgram) -> bool:
@@ -133,12 +138,20 @@ def _holds_python_values(exported: ExportedProgram) -> bool:
     return any(node.target in targets for node in exported.graph.nodes) or any(map(draws, in_regions))
 
 
-def _export(policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd) -> tuple[ExportedProgram, Session]:
+def _export(
+    policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd, written: set[str] | None = None
+) -> tuple[ExportedProgram, Session]:
+    """`written` takes the paths of attributes that forward writes to."""
+    seen = set() if written is None else written
+
+    def traced(module: nn.Module) -> AbstractContextManager[None]:
+        return nullcontext() if front_end.strict else attributes_written(module, seen)
+
     try:
         with gradients_refused():
-            return _export_by(policy, call, seed, front_end, _as_it_is)
+            return _export_by(policy, call, seed, front_end, traced)
     except TakesGradients:
-        return _export_by(policy, call, seed, front_end, traced_gradients)
+        return _export_by(policy, call, seed, front_end, partial(_both, traced, traced_gradients))
 
 
 def _export_by(
@@ -158,8 +171,10 @@ def _export_by(
         return exported, session
 
 
-def _as_it_is(_: nn.Module) -> AbstractContextManager[None]:
-    return nullcontext()
+@contextmanager
+def _both(first: _Traced, second: _Traced, module: nn.Module) -> Iterator[None]:
+    with first(module), second(module):
+        yield
 
 
 def _export_predicated(

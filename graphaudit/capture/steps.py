@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from graphaudit.capture.attributes import AttributeWatch
 from graphaudit.capture.frontend import Capture, capture
 from graphaudit.control_flow import ControlFlow
 from graphaudit.graphs.ancestors import ancestors
 from graphaudit.graphs.program import Program
 from graphaudit.policy import Policy
+from graphaudit.policy.state import Layout, roots_of
 from graphaudit.policy.stateful import Calls, Places, stepped, unlike_reset
+from graphaudit.policy.stepping import Stepped
 
 
 def captured_steps(
@@ -20,20 +24,46 @@ def captured_steps(
 
     `calls` are arguments to try beside the example, `places` lines that write to attributes. Raises StateRefused.
     """
-    made = stepped(policy, calls, places=places)
-    if made is None:
-        return None, capture(policy, control_flow=control_flow)
-    captured = capture(made, control_flow=control_flow)
-    if captured.program is not None:
-        idle = _idle(captured.program)
-        if idle:
-            made = stepped(policy, calls, idle, places)
-            captured = capture(made or policy, control_flow=control_flow)
+    made = _with_places(stepped(policy, calls, places=places))
+    captured = capture(made or policy, control_flow=control_flow)
+    idle: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()  # what no call so far has written, although one may
+    while True:
+        dropped, found = _idle(captured.program), _unseen(policy, made, captured) - idle - unseen
+        if not dropped and not found:
+            break
+        idle, unseen = idle | dropped, unseen | found
+        made = _with_places(stepped(policy, calls, idle, places, unseen - idle))
+        captured = capture(made or policy, control_flow=control_flow)
     if captured.program is not None:
         captured.conditions += _conditions(made)
         return made, captured
+    if made is None:
+        return None, captured
     alone = capture(policy, control_flow=control_flow)
-    return None, alone if alone.program is not None else captured
+    return None, alone if alone.program is not None and not alone.written - idle else captured
+
+
+def _with_places(made: Policy | None) -> Policy | None:
+    """A line that writes to each part of the state, also where no call so far has come to it."""
+    if made is not None:
+        assert isinstance(made.module, Stepped)
+        module = made.module.policy
+        places = {
+            state.path: [AttributeWatch.use_of(root.owner, root.name) for root in roots_of(module, {state.path})]
+            for state in made.interface.state
+            if not state.places
+        }
+        states = (replace(s, places=tuple(filter(None, places.get(s.path, s.places)))) for s in made.interface.state)
+        made.__dict__["interface"] = replace(made.interface, state=tuple(states))
+    return made
+
+
+def _unseen(policy: Policy, made: Policy | None, captured: Capture) -> frozenset[str]:
+    """Paths of attributes and buffers that the graph writes to, and that are no part of the state yet."""
+    known = {s.path for s in made.interface.state} if made is not None else set()
+    there = Layout.of(policy.working.module).leaves()
+    return frozenset(path for path in captured.written if path in there and path not in known)
 
 
 def _conditions(made: Policy | None) -> list[str]:
@@ -42,8 +72,10 @@ def _conditions(made: Policy | None) -> list[str]:
     return [f"the module's own reset() gives other values to {', '.join(unlike)}; {said}"] if unlike else []
 
 
-def _idle(program: Program) -> frozenset[str]:
+def _idle(program: Program | None) -> frozenset[str]:
     """Paths of the state on which no result depends, of this call or a later one."""
+    if program is None:
+        return frozenset()
     written = program.mutated
     held = {s.target: s.arg.name for s in program.exported.graph_signature.input_specs if s.target in written}
     needed = ancestors([n for n in _results(program) if n is not None])

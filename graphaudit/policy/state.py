@@ -8,7 +8,7 @@ into; whatever else an attribute holds is taken as it is. Paths are written as P
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -102,7 +102,7 @@ class Layout:
             found.update((leaf.path, leaf) for leaf in _leaves(node))
         return found
 
-    def roots_of(self, paths: set[str]) -> set[str]:
+    def roots_of(self, paths: Set[str]) -> set[str]:
         """The roots under which some leaves stand."""
         return {root for root, (_, node) in self.nodes.items() if any(leaf.path in paths for leaf in _leaves(node))}
 
@@ -115,10 +115,21 @@ class Layout:
         for root, node in self.nodes.values():
             root.table[root.name] = _installed(node, values)
 
+    def statics(self) -> Iterator[tuple[Root, Any]]:
+        """What no graph can carry, with the attribute in which it stands."""
+        for root, node in self.nodes.values():
+            yield from ((root, n.value) for n in _nodes(node) if isinstance(n, Static))
+
     def held(self) -> Iterator[Held]:
         """The containers."""
         for _, node in self.nodes.values():
             yield from (n for n in _nodes(node) if isinstance(n, Held))
+
+
+def roots_of(module: nn.Module, paths: Set[str]) -> list[Root]:
+    """The attributes and buffers under which some leaves stand."""
+    layout = Layout.of(module)
+    return [layout.nodes[path][0] for path in sorted(layout.roots_of(paths))]
 
 
 def fill(container: Any, keys: tuple[Any, ...], items: list[Any]) -> None:

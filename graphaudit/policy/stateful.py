@@ -52,15 +52,20 @@ class Found:
 
 
 def stepped(
-    policy: Policy, calls: Calls = (), without: frozenset[str] = frozenset(), places: Places = ()
+    policy: Policy,
+    calls: Calls = (),
+    without: frozenset[str] = frozenset(),
+    places: Places = (),
+    also: frozenset[str] = frozenset(),
 ) -> Policy | None:
     """The policy with its state as an argument and a result; None where a call leaves nothing behind.
 
     `calls` are further arguments to try beside the example, `without` are paths of state to leave alone, `places` are
-    attributes and buffers with lines that write to them. Raises StateRefused.
+    attributes and buffers with lines that write to them, `also` paths of state that may change although no call here
+    changes it. Raises StateRefused.
     """
     alike = [args for args in calls if _sizes(args) == _sizes(policy.example_args)]  # an episode has one batch size
-    found = _find(policy, [policy.example_args, *_varied(policy), *alike], without)
+    found = _find(policy, [policy.example_args, *_varied(policy), *alike], without, also)
     if found is None or not found.parts:
         return None
     module = Stepped(policy.working.module, found.parts, found.layouts, found.back)
@@ -103,10 +108,16 @@ def _places(path: str, known: Places) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _find(policy: Policy, calls: Calls, without: frozenset[str], logs: frozenset[str] = frozenset()) -> Found | None:
+def _find(
+    policy: Policy,
+    calls: Calls,
+    without: frozenset[str],
+    also: frozenset[str],
+    logs: frozenset[str] = frozenset(),
+) -> Found | None:
     """What is kept, but for leaves at the paths `without` and for what stands under the roots `logs`."""
     readings = _readings(policy, calls, logs)
-    changed = {path for path in _changed(readings) if path not in without}
+    changed = {path for path in _changed(readings) if path not in without} | also
     if not changed:
         return None
     roots = set().union(*(reading.roots_of(changed) for reading, _ in readings))
@@ -116,7 +127,7 @@ def _find(policy: Policy, calls: Calls, without: frozenset[str], logs: frozenset
     if settled is None:
         unsettled = [r for r in sorted(roots) if any(s.get(r) != shapes[-1].get(r) for s in shapes[-3:])]
         if only_written(policy, (layouts[-1].nodes[r][0] for r in unsettled if r in layouts[-1].nodes), calls):
-            return _find(policy, calls, without, logs.union(unsettled))
+            return _find(policy, calls, without, also, logs.union(unsettled))
         root = unsettled[0]
         raise StateRefused(root, f"{root} has another structure after each of {len(shapes) - 1} calls")
     first, period = settled

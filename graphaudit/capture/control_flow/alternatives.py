@@ -23,9 +23,9 @@ class Either:
         self.condition = condition
         self.taken = taken
         self.other = other
+        self.kinds = f"{described(taken)} and {described(other)}"
         self.refusal = Refused(
-            f"the two sides of a branch give {described(taken)} and {described(other)}, which no tensor can be",
-            "branch-types-differ",
+            f"the two sides of a branch give {self.kinds}, which no tensor can be", "branch-types-differ"
         )
 
     @classmethod

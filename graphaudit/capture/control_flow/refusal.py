@@ -26,9 +26,9 @@ class Refused(BaseException):
         self.place = user_place()
 
     @classmethod
-    def at(cls, place: Place | None, reason: str) -> Refused:
+    def at(cls, place: Place | None, reason: str, kind: str = "control-flow") -> Refused:
         """A refusal of a line that ran earlier."""
-        refusal = cls(reason)
+        refusal = cls(reason, kind)
         refusal.place = place or refusal.place
         return refusal
 

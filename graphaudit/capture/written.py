@@ -1,0 +1,69 @@
+"""What a traced forward writes to the attributes of its module: under a condition that no call so far has met, too."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from graphaudit.capture.attributes import AttributeWatch
+from graphaudit.capture.control_flow import Number
+from graphaudit.capture.control_flow.alternatives import Either
+from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.policy.state import Layout, Leaf
+from graphaudit.policy.stepping import Stepped
+
+
+@contextmanager
+def attributes_written(module: nn.Module, written: set[str]) -> Iterator[None]:
+    """While it lasts, a traced call of the user's module adds to `written` the paths of the tensors and numbers that it
+    leaves changed. Raises Refused where it leaves something that no tensor can hold, and a tensor decides what."""
+    policy = module.policy if isinstance(module, Stepped) else module
+    own, forward = vars(policy).get("forward"), policy.forward
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = _held(Layout.of(policy, numbers=(Number,)))
+        result = forward(*args, **kwargs)
+        after = Layout.of(policy, numbers=(Number,))
+        _refuse_undecided(after)
+        written.update(path for path, leaf in after.leaves().items() if _differs(leaf, before.get(path)))
+        return result
+
+    vars(policy)["forward"] = run
+    try:
+        yield
+    finally:
+        vars(policy).pop("forward", None)
+        if own is not None:
+            vars(policy)["forward"] = own
+
+
+def _held(layout: Layout) -> dict[str, tuple[Any, int]]:
+    """The leaves with the versions of their tensors, which count writes in place."""
+    return {path: (leaf.value, _version(leaf.value)) for path, leaf in layout.leaves().items()}
+
+
+def _differs(leaf: Leaf, before: tuple[Any, int] | None) -> bool:
+    if before is None:
+        return False  # it was not there in the first call either, or every call makes it
+    value, version = before
+    if isinstance(value, torch.Tensor | Number) or isinstance(leaf.value, torch.Tensor | Number):
+        return leaf.value is not value or _version(leaf.value) != version
+    return bool(leaf.value != value)
+
+
+def _version(value: Any) -> int:
+    return value._version if isinstance(value, torch.Tensor) and not value.is_inference() else 0
+
+
+def _refuse_undecided(layout: Layout) -> None:
+    for root, value in layout.statics():
+        if isinstance(value, Either):
+            place = AttributeWatch.use_of(root.owner, root.name)
+            said = f"attribute {root.path} holds one of {value.kinds} after the call, which no tensor can be"
+            raise Refused.at(place, said, "branch-types-differ")
