@@ -121,7 +121,7 @@ class Journey:
                 self.stepped, captured = captured_steps(policy, _user_calls(policy), places, form)
         except StateRefused as refused:
             place = next((p for path, p in places if path == refused.root), None)
-            return Capture(None, None, [Blocker(refused.reason, place)])
+            return Capture(None, None, [Blocker(refused.reason, place, remedy=refused.remedy)])
         if self.stepped is not None:
             self._note_unseen(self.stepped)
         return captured

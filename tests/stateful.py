@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -217,7 +218,35 @@ class Growing(Linear):
         return self.layer(torch.stack(self.history).mean(0))
 
 
-STATEFUL = (BufferGru, TupleLstm, Counter, Decay, FrameStack, Chunk, Window, Objects, DoneReset)
+class Arrays(Linear):
+    """NumPy's arrays, replaced and written in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = np.zeros(4, dtype=np.float32)
+        self.total = np.zeros(4)
+
+    def forward(self, obs):
+        self.mean = 0.9 * self.mean + 0.1 * obs.numpy().mean(0)
+        self.total += obs.numpy()[0]
+        return self.layer(obs - torch.from_numpy(self.mean)) + float(self.total.sum())
+
+
+class Cache(Linear):
+    """Keys of the last three calls, which the first calls have fewer of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = None
+
+    def forward(self, obs):
+        key = obs.unsqueeze(1)
+        self.cache = key if self.cache is None else torch.cat([self.cache, key], 1)[:, -3:]
+        weights = torch.softmax(obs.unsqueeze(1) @ self.cache.transpose(1, 2), -1)
+        return self.layer((weights @ self.cache).squeeze(1))
+
+
+STATEFUL = (BufferGru, TupleLstm, Counter, Decay, FrameStack, Chunk, Window, Objects, DoneReset, Arrays, Cache)
 
 
 def episode(module: nn.Module, steps: int = 12, seed: int = 100) -> tuple[list[Any], list[torch.Tensor]]:

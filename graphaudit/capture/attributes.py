@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from graphaudit.capture.events import Event, EventKind
@@ -57,6 +58,8 @@ class AttributeWatch:
 
 def _identity(value: Any, depth: int = 4) -> Any:
     """Something that is another where the value is; `depth` bounds objects in objects."""
+    if isinstance(value, np.ndarray):
+        return id(value), value.tobytes() if value.dtype.kind in "biuf" else None
     if isinstance(value, dict):
         return [(k, _identity(v, depth)) for k, v in value.items()]
     if isinstance(value, list | tuple | deque):

@@ -78,6 +78,7 @@ class Blocker:
     place: Place | None
     kind: str = ""  # torch's name for the error, say `GuardOnDataDependentSymNode`
     detail: str = ""  # the full message, for --debug
+    remedy: str = ""  # what to do, where that is known better than by the name of the finding
 
 
 @dataclass(frozen=True)

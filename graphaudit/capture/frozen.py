@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
@@ -45,7 +46,9 @@ def _constants(first: ExportedProgram, second: ExportedProgram, cause: str) -> I
         if one.kind is not InputKind.CONSTANT_TENSOR or other.kind is not InputKind.CONSTANT_TENSOR:
             continue
         was, became = first.constants.get(one.target), second.constants.get(other.target)
-        if isinstance(was, torch.Tensor) and isinstance(became, torch.Tensor) and not _equal(was, became):
+        if isinstance(was, FakeTensor) or isinstance(became, FakeTensor):
+            yield Frozen(None, one.arg.name, cause, "a value of the trace", "another")
+        elif isinstance(was, torch.Tensor) and isinstance(became, torch.Tensor) and not _equal(was, became):
             user = next((u for n in first.graph.nodes if n.name == one.arg.name for u in n.users), None)
             place = _place(user) if user is not None else None
             yield Frozen(place, one.arg.name, cause, _short(was), _short(became))

@@ -9,13 +9,14 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphaudit.capture.control_flow import Number, Refused, Session, as_result
+from graphaudit.capture.control_flow.arrays import Array, array_of
 from graphaudit.graphs.selection import where
 
 
 class StateTracer:
     """Takes and gives back the numbers of the state; with a session, masks the structures of the first calls."""
 
-    numbers: tuple[type, ...] = (Number,)
+    numbers: tuple[type, ...] = (Number, Array)
 
     def __init__(self, session: Session | None) -> None:
         self._session = session
@@ -24,8 +25,15 @@ class StateTracer:
         """A Python number that is held by a 0-d tensor."""
         return Number(tensor, kind)
 
+    def array(self, tensor: torch.Tensor) -> Array:
+        """An array of NumPy's that is held by a tensor."""
+        made: Array = array_of(tensor)
+        return made
+
     def tensor(self, value: Any) -> torch.Tensor | None:
-        """The tensor that holds such a number; None for everything else."""
+        """The tensor that holds such a number or array; None for everything else."""
+        if isinstance(value, Array):
+            return value.tensor
         return value.wide if isinstance(value, Number) else None
 
     def select(self, phase: torch.Tensor, sides: Sequence[Callable[[], Any]]) -> Any:

@@ -29,7 +29,7 @@ def captured_steps(
     idle: frozenset[str] = frozenset()
     unseen: frozenset[str] = frozenset()  # what no call so far has written, although one may
     while True:
-        dropped, found = _idle(captured.program), _unseen(policy, made, captured) - idle - unseen
+        dropped, found = _idle(captured.program) - idle, _unseen(policy, made, captured) - idle - unseen
         if not dropped and not found:
             break
         idle, unseen = idle | dropped, unseen | found

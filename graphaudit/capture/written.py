@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from graphaudit.capture.attributes import AttributeWatch
 from graphaudit.capture.control_flow import Number
 from graphaudit.capture.control_flow.alternatives import Either
+from graphaudit.capture.control_flow.arrays import Array, tensor_of
 from graphaudit.capture.control_flow.refusal import Refused
 from graphaudit.policy.state import Layout, Leaf
 from graphaudit.policy.stepping import Stepped
+
+_OBJECTS = (torch.Tensor, np.ndarray, Number, Array)
 
 
 @contextmanager
@@ -23,14 +27,15 @@ def attributes_written(module: nn.Module, written: set[str]) -> Iterator[None]:
     """While it lasts, a traced call of the user's module adds to `written` the paths of the tensors and numbers that it
     leaves changed. Raises Refused where it leaves something that no tensor can hold, and a tensor decides what."""
     policy = module.policy if isinstance(module, Stepped) else module
+    known = {path for layout in module.layouts for path in layout.nodes} if isinstance(module, Stepped) else set()
     own, forward = vars(policy).get("forward"), policy.forward
 
     @functools.wraps(forward)
     def run(*args: Any, **kwargs: Any) -> Any:
-        before = _held(Layout.of(policy, numbers=(Number,)))
+        before = _held(Layout.of(policy, numbers=(Number, Array)))
         result = forward(*args, **kwargs)
-        after = Layout.of(policy, numbers=(Number,))
-        _refuse_undecided(after)
+        after = Layout.of(policy, numbers=(Number, Array))
+        _refuse_undecided(after, known)
         written.update(path for path, leaf in after.leaves().items() if _differs(leaf, before.get(path)))
         return result
 
@@ -52,18 +57,20 @@ def _differs(leaf: Leaf, before: tuple[Any, int] | None) -> bool:
     if before is None:
         return False  # it was not there in the first call either, or every call makes it
     value, version = before
-    if isinstance(value, torch.Tensor | Number) or isinstance(leaf.value, torch.Tensor | Number):
+    if isinstance(value, _OBJECTS) or isinstance(leaf.value, _OBJECTS):
         return leaf.value is not value or _version(leaf.value) != version
     return bool(leaf.value != value)
 
 
 def _version(value: Any) -> int:
-    return value._version if isinstance(value, torch.Tensor) and not value.is_inference() else 0
+    tensor = tensor_of(value)
+    return tensor._version if isinstance(tensor, torch.Tensor) and not tensor.is_inference() else 0
 
 
-def _refuse_undecided(layout: Layout) -> None:
+def _refuse_undecided(layout: Layout, known: set[str]) -> None:
+    """Where the attribute is not among those whose structures are `known` from calls, and checked after each."""
     for root, value in layout.statics():
-        if isinstance(value, Either):
+        if isinstance(value, Either) and root.path not in known:
             place = AttributeWatch.use_of(root.owner, root.name)
             said = f"attribute {root.path} holds one of {value.kinds} after the call, which no tensor can be"
             raise Refused.at(place, said, "branch-types-differ")

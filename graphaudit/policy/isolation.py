@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -35,6 +37,7 @@ class Snapshot:
         self._dicts = [(m.__dict__, dict(m.__dict__)) for m in module.modules()]
         self._containers: list[tuple[Any, Any]] = []
         self._tensors: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        self._arrays: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._generators = HeldGenerators(module)
         seen: set[int] = set()
         for _, attributes in list(self._dicts):
@@ -51,6 +54,8 @@ class Snapshot:
             if not _same_items(container, items):
                 container.clear()
                 container.extend(items) if isinstance(container, list | deque) else container.update(items)
+        for array, items in self._arrays:
+            np.copyto(array, items)
         for index, (tensor, values, version) in enumerate(self._tensors):
             if tensor._version != version or not (tensor.is_meta or torch.equal(tensor, values)):
                 with torch.no_grad():
@@ -71,6 +76,8 @@ class Snapshot:
             # An inference tensor has no version counter and cannot be written to outside inference mode.
             if not value.is_inference():
                 self._tensors.append((value, value.detach().clone(), value._version))
+        elif isinstance(value, np.ndarray) and value.flags.writeable and value.dtype.kind in "biuf":
+            self._arrays.append((value, value.copy()))
         elif isinstance(value, _CONTAINERS):
             self._containers.append((value, copy.copy(value)))
             for item in value.values() if isinstance(value, dict) else list(value):

@@ -1,8 +1,8 @@
 """What a module keeps between calls: found by walking its attributes, read as leaves, and put back in place.
 
-Leaves are tensors and Python numbers. Lists, dicts, deques, tuples and objects of the user's own classes are walked
-into; whatever else an attribute holds is taken as it is. Paths are written as Python would: `rnn.h`, `frames[0]`,
-`config.gain`.
+Leaves are tensors, NumPy's arrays of numbers and Python numbers. Lists, dicts, deques, tuples and objects of the user's
+own classes are walked into; whatever else an attribute holds is taken as it is. Paths are written as Python would:
+`rnn.h`, `frames[0]`, `config.gain`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -24,14 +25,14 @@ _PLAIN = (str, bytes, type(None), Enum, torch.dtype, torch.device)
 
 @dataclass(frozen=True)
 class Leaf:
-    """A tensor or a number at a path."""
+    """A tensor, an array or a number at a path."""
 
     path: str
     value: Any
 
     @property
     def kind(self) -> type | None:
-        """bool, int or float; None for a tensor."""
+        """bool, int, float or np.ndarray; None for a tensor."""
         return None if isinstance(self.value, torch.Tensor) else type(self.value)
 
 
@@ -173,6 +174,8 @@ class _Walk:
         """The node of a value at a path."""
         if isinstance(value, self._leaves) and not isinstance(value, nn.Parameter | Enum):
             return Leaf(path, value)
+        if type(value) is np.ndarray and value.dtype.kind in "biuf":
+            return Leaf(path, value)
         if isinstance(value, tuple):
             fields = getattr(value, "_fields", None)
             steps = [f".{f}" for f in fields] if fields else [f"[{i}]" for i in range(len(value))]
@@ -209,6 +212,8 @@ def _shape(node: Node) -> Any:
     if isinstance(node, Leaf):
         if isinstance(node.value, torch.Tensor):
             return node.path, str(node.value.dtype), tuple(node.value.shape)
+        if isinstance(node.value, np.ndarray):
+            return node.path, node.kind, node.value.dtype.name, node.value.shape
         return node.path, node.kind
     if isinstance(node, Held):
         return type(node.container), node.keys, tuple(map(_shape, node.items))

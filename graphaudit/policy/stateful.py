@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
@@ -40,6 +41,10 @@ class StateRefused(Exception):
         super().__init__(reason)
         self.root = root
         self.reason = reason
+        self.remedy = (
+            f"Keep what later calls read and no more, in the same structure after each call: the last k entries, say "
+            f"(`self.{root} = self.{root}[-k:]`, `collections.deque(maxlen=k)`), or a tensor with an index into it."
+        )
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Found:
     parts: list[Part]
     layouts: list[Layout]
     back: int = -1
+    names: tuple[Mapping[str, str], ...] = ()  # for each layout: leaf → the part that holds it, where it is not its own
 
 
 def stepped(
@@ -68,7 +74,7 @@ def stepped(
     found = _find(policy, [policy.example_args, *_varied(policy), *alike], without, also)
     if found is None or not found.parts:
         return None
-    module = Stepped(policy.working.module, found.parts, found.layouts, found.back)
+    module = Stepped(policy.working.module, found.parts, found.layouts, found.back, found.names)
     rows = row_axes(policy, module)
     kwargs = {**policy.example_kwargs, KEYWORD: tuple(part.initial for part in found.parts)}
     made = replace(policy, module=module, example_kwargs=kwargs, exported=None, inputs=policy.inputs)
@@ -132,7 +138,7 @@ def _find(
         raise StateRefused(root, f"{root} has another structure after each of {len(shapes) - 1} calls")
     first, period = settled
     if period > 1:
-        return replace(_with_phases(layouts[: first + period], changed), back=first)
+        return replace(_with_phases(policy, layouts[: first + period], changed), back=first)
     steady = layouts[first]
     firsts = layouts[0].leaves()
     parts = [_part(leaf, firsts.get(path)) for path, leaf in steady.leaves().items() if path in changed]
@@ -142,7 +148,7 @@ def _find(
     if first >= _MOST_LAYOUTS:
         root = next(r for r in sorted(roots) if shapes[first].get(r) != shapes[first - 1].get(r))
         raise StateRefused(root, f"{root} has another structure in each of the first {first} calls")
-    return _with_phases(layouts[: first + 1], changed)
+    return _with_phases(policy, layouts[: first + 1], changed)
 
 
 def _settled(shapes: Sequence[Any]) -> tuple[int, int] | None:
@@ -194,6 +200,8 @@ def _changed(readings: list[tuple[Layout, dict[str, Any]]]) -> set[str]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        one, other = torch.as_tensor(one), torch.as_tensor(other)
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         if one.shape != other.shape or one.dtype != other.dtype:
             return False
@@ -207,17 +215,18 @@ def _part(leaf: Leaf, first: Leaf | None) -> Part:
     """The part with its first value: that of the module as it was handed over, or zero."""
     kind = leaf.kind
     value: Any = 0 if first is None else first.value
-    if kind is not None:
+    if kind is not None and kind is not np.ndarray:
         start = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
         start = 0 if isinstance(start, torch.Tensor) else start
         return Part(leaf.path, kind, torch.full((), kind(start), dtype=number_dtype(kind)), ())
-    shape = leaf.value.shape
-    given = torch.as_tensor(value).to(leaf.value.dtype)
+    steady = torch.as_tensor(leaf.value)
+    shape = steady.shape
+    given = torch.as_tensor(value).to(steady.dtype)
     try:
         initial = given.expand(shape).clone()
     except RuntimeError:  # of another shape: zeros are tried
-        initial = torch.zeros(shape, dtype=leaf.value.dtype)
-    return Part(leaf.path, None, initial.detach(), tuple(shape))
+        initial = torch.zeros(shape, dtype=steady.dtype)
+    return Part(leaf.path, kind, initial.detach(), tuple(shape))
 
 
 def _with_dimensions(policy: Policy, parts: list[Part], calls: int) -> list[Part]:
@@ -248,7 +257,7 @@ def _sizes_after(policy: Policy, sizes: Mapping[str, int], calls: int) -> dict[s
         except Exception:  # the user's forward: its state does not follow the sizes
             return {}
         leaves = Layout.of(module).leaves()
-    return {p: tuple(leaf.value.shape) for p, leaf in leaves.items() if isinstance(leaf.value, torch.Tensor)}
+    return {p: tuple(leaf.value.shape) for p, leaf in leaves.items() if hasattr(leaf.value, "shape")}
 
 
 def _slots(policy: Policy) -> list[tuple[tuple[int | str, ...], torch.Tensor]]:
@@ -286,19 +295,24 @@ def _same_episode(policy: Policy, module: Stepped, state: tuple[torch.Tensor, ..
     return True
 
 
-def _with_phases(layouts: list[Layout], changed: set[str]) -> Found:
-    """Each structure of the first calls is kept; a counter says which one it is."""
+def _with_phases(policy: Policy, layouts: list[Layout], changed: set[str]) -> Found:
+    """Each structure of the first calls is kept; a counter says which one it is. What has another shape or type in the
+    first calls than later is another part."""
     parts: dict[str, Part] = {}
-    for layout in layouts:
+    names: list[dict[str, str]] = []
+    for number, layout in reversed(list(enumerate(layouts))):
+        names.insert(0, {})
         for path, leaf in layout.leaves().items():
             if path not in changed:
                 continue
-            part = _part(leaf, layouts[0].leaves().get(path))
-            known = parts.setdefault(path, part)
-            if (known.kind, known.shape) != (part.kind, part.shape):
-                raise StateRefused(path, f"{path} has other shapes or types in the first calls than later")
+            (part,) = _with_dimensions(policy, [_part(leaf, layouts[0].leaves().get(path))], number)
+            alike = (n for n, p in parts.items() if p.path == path and (p.kind, p.shape) == (part.kind, part.shape))
+            name = next(alike, path if path not in parts else f"{path}.early{number}")
+            parts.setdefault(name, part)
+            if name != path:
+                names[0][path] = name
     counter = Part(PHASE, int, torch.zeros((), dtype=torch.int64), ())
-    return Found([*parts.values(), counter], layouts)
+    return Found([*(replace(p, path=n) for n, p in parts.items()), counter], layouts, tuple(names))
 
 
 def _varied(policy: Policy) -> Iterator[tuple[Any, ...]]:
@@ -321,4 +335,9 @@ def _sizes(tree: Any) -> list[torch.Size]:
 
 
 def _cloned(tree: Any) -> Any:
-    return pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t, tree)
+    def clone(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            return leaf.copy()
+        return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+    return pytree.tree_map(clone, tree)

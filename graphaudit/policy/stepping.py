@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -34,8 +35,11 @@ class StateChanged(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """One tensor or number of the state. `kind` is None for a tensor, else bool, int or float (0-d, bool, int64,
-    float64). `initial` is what it holds before the first call; dimensions in `shape` that vary have a name."""
+    """One tensor, array or number of the state.
+
+    `kind` is None for a tensor, np.ndarray for an array, else bool, int or float (0-d: bool, int64, float64).
+    `initial` is what it holds before the first call; dimensions in `shape` that vary have a name.
+    """
 
     path: str
     kind: type | None
@@ -51,8 +55,11 @@ class Tracer(Protocol):
     def number(self, tensor: torch.Tensor, kind: type) -> Any:
         """A Python number that is held by a 0-d tensor."""
 
+    def array(self, tensor: torch.Tensor) -> Any:
+        """An array of NumPy's that is held by a tensor."""
+
     def tensor(self, value: Any) -> torch.Tensor | None:
-        """The tensor that holds such a number; None for everything else."""
+        """The tensor that holds such a number or array; None for everything else."""
 
     def select(self, phase: torch.Tensor, sides: Sequence[Callable[[], Any]]) -> Any:
         """What the side of that index gives."""
@@ -60,14 +67,24 @@ class Tracer(Protocol):
 
 class Stepped(nn.Module):
     """Runs one step of `policy` from a given state. `layouts` are the structures that the state has before the first
-    call, the second, …; after the last one comes that of index `back` again, or the last one stays."""
+    call, the second, …; after the last one comes that of index `back` again, or the last one stays. `names` has for
+    each layout the parts of leaves that are not called as those: what has another shape in the first calls is another
+    part then."""
 
-    def __init__(self, policy: nn.Module, parts: list[Part], layouts: list[Layout], back: int = -1) -> None:
+    def __init__(
+        self,
+        policy: nn.Module,
+        parts: list[Part],
+        layouts: list[Layout],
+        back: int = -1,
+        names: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         super().__init__()
         self.policy = policy
         self.parts = {part.path: part for part in parts}
         self.layouts = layouts
         self.back = range(len(layouts))[back]
+        self.names = names or [{} for _ in layouts]
         self.tracer: Tracer | None = None
         self.training = policy.training
         self.__class__ = _with_signature_of(policy.forward)
@@ -94,7 +111,9 @@ class Stepped(nn.Module):
 
     def _step(self, index: int, state: Values, args: Any, kwargs: Any) -> tuple[Any, tuple[torch.Tensor, ...]]:
         after = index + 1 if index + 1 < len(self.layouts) else self.back
-        self.layouts[index].install({path: self._taken(path, tensor) for path, tensor in state.items()})
+        before, names = self.names[index], self.names[after]
+        parts = {path: before.get(path, path) for path in self.layouts[index].leaves()}
+        self.layouts[index].install({p: self._taken(n, state[n]) for p, n in parts.items() if n in state})
         result = self.policy(*args, **kwargs)
         numbers = self.tracer.numbers if self.tracer is not None else ()
         found = Layout.of(self.policy, set(self.layouts[after].nodes), numbers).leaves()
@@ -102,7 +121,8 @@ class Stepped(nn.Module):
         if found.keys() != expected.keys():
             changed = sorted(found.keys() ^ expected.keys())
             raise StateChanged(f"the state has another structure after this call: {', '.join(changed)}")
-        new = {p: self._given(p, found[p].value) if p in found else state[p] for p in self.parts if p != PHASE}
+        left = {names.get(path, path): leaf.value for path, leaf in found.items()}
+        new = {n: self._given(n, left[n]) if n in left else state[n] for n in self.parts if n != PHASE}
         if PHASE in self.parts:
             new[PHASE] = torch.full((), after)
         return result, tuple(new[path] for path in self.parts)
@@ -111,6 +131,8 @@ class Stepped(nn.Module):
         kind = self.parts[path].kind
         if kind is None:
             return tensor.clone()  # the policy may write to it
+        if kind is np.ndarray:
+            return self.tracer.array(tensor.clone()) if self.tracer is not None else tensor.numpy().copy()
         return self.tracer.number(tensor, kind) if self.tracer is not None else kind(tensor.item())
 
     def _given(self, path: str, value: Any) -> torch.Tensor:
@@ -118,10 +140,12 @@ class Stepped(nn.Module):
         traced = self.tracer.tensor(value) if self.tracer is not None else None
         if traced is not None:
             value = traced
+        if isinstance(value, np.ndarray):
+            value = torch.as_tensor(value.copy())
         if isinstance(value, torch.Tensor):
             tensor = value.detach()
-            return tensor.to(_DTYPES[part.kind]) if part.kind is not None else tensor
-        if part.kind is not None:
+            return tensor.to(_DTYPES[part.kind]) if part.kind in _DTYPES else tensor
+        if part.kind in _DTYPES:
             return torch.full((), part.kind(value), dtype=_DTYPES[part.kind])
         return torch.full(part.initial.shape, value, dtype=part.initial.dtype)
 

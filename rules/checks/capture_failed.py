@@ -67,7 +67,8 @@ class CaptureFailed(Check):
             return
         for blocker in blockers:
             evidence = Evidence(blocker.kind, "torch.export") if blocker.kind else None
-            yield self.finding(f"capture stops here: {blocker.reason}", place=blocker.place, evidence=evidence)
+            message, remedy = f"capture stops here: {blocker.reason}", blocker.remedy or None
+            yield self.finding(message, place=blocker.place, evidence=evidence, remedy=remedy)
         if not blockers and not any(events(subject, *EXPLAIN_FAILURE)):
             yield self.finding("capture failed, and torch.export gave no reason")
 

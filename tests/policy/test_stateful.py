@@ -15,7 +15,9 @@ from graphaudit.policy.stepping import KEYWORD, PHASE
 from tests.stateful import (
     OBS,
     STATEFUL,
+    Arrays,
     BufferGru,
+    Cache,
     Chunk,
     Counter,
     Decay,
@@ -41,6 +43,8 @@ from tests.stateful import (
         (Chunk, ["planned[0]", "planned[1]", PHASE], 3),
         (Window, ["frames[0]", "frames[1]", "frames[2]", PHASE], 4),
         (Objects, ["memory.count", "memory.average", "filter.kept['y']"], 1),
+        (Arrays, ["mean", "total"], 1),
+        (Cache, ["cache", "cache.early1", "cache.early2", PHASE], 4),
     ],
 )
 def test_every_way_of_keeping_state_is_found(module, paths, layouts) -> None:
