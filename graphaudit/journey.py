@@ -12,10 +12,10 @@ from typing import Any
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
-from graphaudit.capture import Blocker, Capture, Event, EventKind, captured_steps, observe
+from graphaudit.capture import Blocker, Capture, EventKind, captured_steps, observe
 from graphaudit.capture.arguments import with_tensors_for_numbers
-from graphaudit.capture.attributes import AttributeWatch
 from graphaudit.capture.optional import with_zeros_for_none
+from graphaudit.capture.steps import unseen_writes
 from graphaudit.capture.summary import summarise
 from graphaudit.control_flow import ControlFlow
 from graphaudit.equivalence.certificate import certify, narrowed
@@ -40,7 +40,6 @@ from graphaudit.policy import Policy
 from graphaudit.policy.deployed import unread
 from graphaudit.policy.gradients import with_gradients
 from graphaudit.policy.isolation import Fingerprint
-from graphaudit.policy.state import roots_of
 from graphaudit.policy.stateful import StateRefused
 from graphaudit.policy.written_parameters import DataAsAlias, with_buffers_for
 from graphaudit.registry import checks
@@ -123,18 +122,8 @@ class Journey:
             place = next((p for path, p in places if path == refused.root), None)
             return Capture(None, None, [Blocker(refused.reason, place, remedy=refused.remedy)])
         if self.stepped is not None:
-            self._note_unseen(self.stepped)
+            self.observation.events += unseen_writes(self.policy, self.stepped, self.observation)
         return captured
-
-    def _note_unseen(self, stepped: Policy) -> None:
-        """Let the observation hold the state that only the capture has seen written: under a rare condition, say."""
-        writes = self.observation.of(EventKind.WRITE_BUFFER, EventKind.WRITE_ATTRIBUTE)
-        module = self.policy.working.module
-        buffers = dict(module.named_buffers())
-        for root in roots_of(module, {s.path for s in stepped.interface.state}):
-            if not any(e.detail == root.path for e in writes):
-                kind = EventKind.WRITE_BUFFER if root.path in buffers else EventKind.WRITE_ATTRIBUTE
-                self.observation.events.append(Event(kind, AttributeWatch.use_of(root.owner, root.name), root.path))
 
     def exported(self, rulebook: Rulebook) -> Subject:
         """The policy as captured, for an audit; with the ONNX model that it becomes, where the target takes one."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphaudit.capture.attributes import AttributeWatch
+from graphaudit.capture.events import Event, EventKind, Observation
 from graphaudit.capture.frontend import Capture, capture
 from graphaudit.control_flow import ControlFlow
 from graphaudit.graphs.ancestors import ancestors
@@ -42,6 +43,15 @@ def captured_steps(
         return None, captured
     alone = capture(policy, control_flow=control_flow)
     return None, alone if alone.program is not None and not alone.written - idle else captured
+
+
+def unseen_writes(policy: Policy, made: Policy, observation: Observation) -> list[Event]:
+    """Events for state of the stepped policy `made` that only the capture has seen written: under a rare condition."""
+    known = {e.detail for e in observation.of(EventKind.WRITE_BUFFER, EventKind.WRITE_ATTRIBUTE)}
+    module = policy.working.module
+    roots = [r for r in roots_of(module, {s.path for s in made.interface.state}) if r.path not in known]
+    kinds = {True: EventKind.WRITE_BUFFER, False: EventKind.WRITE_ATTRIBUTE}
+    return [Event(kinds[r.is_buffer], AttributeWatch.use_of(r.owner, r.name), r.path) for r in roots]
 
 
 def _with_places(made: Policy | None) -> Policy | None:

@@ -312,7 +312,7 @@ def _with_phases(policy: Policy, layouts: list[Layout], changed: set[str]) -> Fo
             if name != path:
                 names[0][path] = name
     counter = Part(PHASE, int, torch.zeros((), dtype=torch.int64), ())
-    return Found([*(replace(p, path=n) for n, p in parts.items()), counter], layouts, tuple(names))
+    return Found([*(replace(p, path=n) for n, p in parts.items()), counter], layouts, names=tuple(names))
 
 
 def _varied(policy: Policy) -> Iterator[tuple[Any, ...]]:
