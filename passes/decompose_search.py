@@ -96,4 +96,4 @@ def _halve(edges: Tensor, values: Any, right: bool) -> Tensor:
 
 
 def _is_behind(edges: Tensor, wanted: Any, right: bool) -> Tensor:
-    return edges > wanted if right else edges >= wanted
+    return torch.gt(edges, wanted) if right else torch.ge(edges, wanted)

@@ -47,4 +47,4 @@ def _topk(
     return values.narrow(dim, 0, k), indices.narrow(dim, 0, k)
 
 
-_STABLE = {torch.ops.aten.sort.default: _sort, torch.ops.aten.topk.default: _topk}
+_STABLE: dict[Any, Any] = {torch.ops.aten.sort.default: _sort, torch.ops.aten.topk.default: _topk}
