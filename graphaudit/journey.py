@@ -12,7 +12,7 @@ from typing import Any
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
-from graphaudit.capture import Blocker, Capture, EventKind, captured_steps, observe
+from graphaudit.capture import Blocker, Capture, Event, EventKind, captured_steps, observe
 from graphaudit.capture.arguments import with_tensors_for_numbers
 from graphaudit.capture.optional import with_zeros_for_none
 from graphaudit.capture.steps import unseen_writes

@@ -108,9 +108,7 @@ def _run(
             b, c = others[:2] if has_biases else (None, None)
             projection = others[-1] if len(others) % 2 else None
             state = tuple(h[len(last)] for h in initial)
-            steps, state = _run_layer(
-                partial(cell, u=u, bias=c, p=projection), F.linear(values, w, b), state, backwards
-            )
+            steps, state = _run_layer(cell, F.linear(values, w, b), state, (u, c, projection), backwards)
             outputs.append(steps)
             last.append(state)
         values = torch.cat(outputs, -1) if bidirectional else outputs[0]
@@ -119,12 +117,12 @@ def _run(
 
 
 def _run_layer(
-    cell: Callable[[Tensor, State], State], x: Tensor, state: State, backwards: bool
+    cell: Cell, x: Tensor, state: State, weights: tuple[Tensor, Tensor | None, Tensor | None], backwards: bool
 ) -> tuple[Tensor, State]:
     steps = list(x.unbind(0))
     hidden: list[Tensor] = []
     for step in reversed(steps) if backwards else steps:
-        state = cell(step, state)
+        state = cell(step, state, *weights)
         hidden.append(state[0])
     return torch.stack(hidden[::-1] if backwards else hidden), state
 

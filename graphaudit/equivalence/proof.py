@@ -11,6 +11,7 @@ the two sides can differ in exact arithmetic, with a tolerance of zero. Before, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.metadata import version
@@ -85,7 +86,7 @@ def _why_open(window: Any) -> str:
         return _NEEDS_Z3
     if window.status == "refuted":
         return "not the same in exact arithmetic"
-    return window.detail
+    return str(window.detail)
 
 
 def _has_z3() -> bool:
@@ -164,9 +165,10 @@ def _keep(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
 
 def _is_small(info: onnx.ValueInfoProto) -> bool:
     dtype, shape = type_of(info.type)
-    if dtype is None or dtype == "string" or shape is None or any(isinstance(size, str) for size in shape):
+    if dtype is None or dtype == "string" or shape is None:
         return False
-    return int(np.prod(shape, dtype=np.int64)) <= _LARGEST
+    sizes = [size for size in shape if not isinstance(size, str)]
+    return len(sizes) == len(shape) and math.prod(sizes) <= _LARGEST
 
 
 def _run(model: onnx.ModelProto, nodes: Collection[onnx.NodeProto]) -> dict[str, np.ndarray[Any, Any]]:

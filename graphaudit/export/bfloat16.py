@@ -64,5 +64,5 @@ def _retype(value: ir.Value) -> None:
     value.dtype = _WIDE
 
 
-def _widened(tensor: ir.TensorProtocol) -> ir.Tensor:
+def _widened(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     return ir.tensor(tensor.numpy().astype(np.float32), name=tensor.name)

@@ -68,7 +68,8 @@ def _stand_in(value: Any) -> Any:
     """What takes the place of a container; None for anything else."""
     if isinstance(value, dict):
         return _Dict(value)
-    cls = {list: _List, deque: _Deque, set: _Set}.get(type(value))
+    stand_ins: dict[type, type] = {list: _List, deque: _Deque, set: _Set}
+    cls = stand_ins.get(type(value))
     return cls() if cls is not None else None
 
 
@@ -85,30 +86,30 @@ def _read(_self: Any, *_: Any, **__: Any) -> Any:
 
 
 class _List(list[Any]):
-    append = extend = insert = clear = __setitem__ = __delitem__ = _drop  # type: ignore[assignment]
-    __iadd__ = _drop_in_place  # type: ignore[assignment]
-    __len__ = __iter__ = __getitem__ = __contains__ = __reversed__ = __eq__ = __add__ = __mul__ = _read  # type: ignore[assignment]
-    index = count = pop = copy = sort = reverse = remove = _read  # type: ignore[assignment]
+    append = extend = insert = clear = __setitem__ = __delitem__ = _drop
+    __iadd__ = _drop_in_place
+    __len__ = __iter__ = __getitem__ = __contains__ = __reversed__ = __eq__ = __add__ = __mul__ = _read
+    index = count = pop = copy = sort = reverse = remove = _read
 
 
 class _Deque(deque[Any]):
-    append = appendleft = extend = extendleft = insert = clear = __setitem__ = _drop  # type: ignore[assignment]
-    __iadd__ = _drop_in_place  # type: ignore[assignment]
-    __len__ = __iter__ = __getitem__ = __contains__ = __reversed__ = __eq__ = __add__ = _read  # type: ignore[assignment]
-    index = count = pop = popleft = copy = rotate = remove = _read  # type: ignore[assignment]
+    append = appendleft = extend = extendleft = insert = clear = __setitem__ = _drop
+    __iadd__ = _drop_in_place
+    __len__ = __iter__ = __getitem__ = __contains__ = __reversed__ = __eq__ = __add__ = _read
+    index = count = pop = popleft = copy = rotate = remove = _read
 
 
 class _Set(set[Any]):
-    add = update = discard = clear = _drop  # type: ignore[assignment]
-    __ior__ = _drop_in_place  # type: ignore[assignment]
-    __len__ = __iter__ = __contains__ = __eq__ = __or__ = __and__ = __sub__ = pop = remove = copy = _read  # type: ignore[assignment]
+    add = update = discard = clear = _drop
+    __ior__ = _drop_in_place
+    __len__ = __iter__ = __contains__ = __eq__ = __or__ = __and__ = __sub__ = pop = remove = copy = _read
 
 
 class _Dict(dict[Any, Any]):
     """Only the containers in it are there to be written to."""
 
-    clear = __delitem__ = _drop  # type: ignore[assignment]
-    __len__ = __iter__ = __contains__ = __eq__ = __or__ = keys = values = items = pop = copy = _read  # type: ignore[assignment]
+    clear = __delitem__ = _drop
+    __len__ = __iter__ = __contains__ = __eq__ = __or__ = keys = values = items = pop = copy = _read
 
     def __init__(self, given: dict[Any, Any]) -> None:
         super().__init__()
@@ -132,4 +133,4 @@ class _Dict(dict[Any, Any]):
         for key, value in dict(*others, **named).items():
             self[key] = value
 
-    get = __getitem__  # type: ignore[assignment]
+    get = __getitem__

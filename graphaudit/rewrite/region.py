@@ -114,8 +114,8 @@ def cut_model(
         raise Uncuttable("no tensor enters or leaves the region")
     inferred = infer_types(model.proto) if dynamic else onnx.GraphProto()
     types = {v.name: v for v in (*inferred.input, *inferred.value_info, *inferred.output)}
-    ends = [[types.get(name) or _info(name, values[name]) for name in names] for names in (inputs, outputs)]
-    part = onnx.helper.make_graph(kept, "region", *ends, constants)
+    entries, exits = ([types.get(n) or _info(n, values[n]) for n in names] for names in (inputs, outputs))
+    part = onnx.helper.make_graph(kept, "region", entries, exits, constants)
     proto = onnx.helper.make_model(part, opset_imports=model.proto.opset_import, ir_version=model.proto.ir_version)
     text = "\n".join(f"# {line}" for line in onnx.printer.to_text(proto).splitlines())
     lines = [

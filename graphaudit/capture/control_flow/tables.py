@@ -176,8 +176,8 @@ def _set_tensor_item(target: torch.Tensor, key: Any, value: Any) -> None:
     view = target[basic]
     hit: torch.Tensor | None = None
     for dim, number in positions:
-        places = torch.arange(view.shape[dim]).reshape([-1 if d == dim else 1 for d in range(view.dim())])
-        here = places == _position(number, view.shape[dim])
+        along = torch.arange(view.shape[dim]).reshape([-1 if d == dim else 1 for d in range(view.dim())])
+        here = torch.eq(along, _position(number, view.shape[dim]))
         hit = here if hit is None else torch.logical_and(hit, here)
     if isinstance(value, Number):
         value = value.beside(target.dtype)

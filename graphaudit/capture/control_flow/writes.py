@@ -44,8 +44,8 @@ class MaskedWrites(TorchFunctionMode):
             refuse_if_left_alone(session.left_alone)
         written = _written(func, name, args, kwargs)
         if session.each is not None:
-            for tensor in written or [None]:
-                session.each.note(func, tensor, (args, kwargs))
+            for target in written or [None]:
+                session.each.note(func, target, (args, kwargs))
         for tensor in written:
             session.writes += 1
             session.aliases.check_write(tensor, session.roots())
@@ -59,7 +59,7 @@ class MaskedWrites(TorchFunctionMode):
 
     @staticmethod
     def _called(
-        func: Callable[..., Any], name: str, args: Any, kwargs: dict[str, Any], written: torch.Tensor | None
+        func: Callable[..., Any], name: str, args: Any, kwargs: dict[str, Any], written: list[torch.Tensor]
     ) -> Any:
         mask = current().mask
         if mask is None:
@@ -99,8 +99,9 @@ def _written(func: Any, name: str, args: Sequence[Any], kwargs: Any) -> list[tor
 
 def _schema(func: Any) -> Any:
     """The schema of an operator that is called through `torch.ops`, which says what it writes to."""
-    if isinstance(func, torch._ops.OpOverloadPacket) and len(func.overloads()) == 1:
-        func = getattr(func, func.overloads()[0])
+    if isinstance(func, torch._ops.OpOverloadPacket):
+        names = func.overloads()  # type: ignore[no-untyped-call]
+        func = getattr(func, names[0]) if len(names) == 1 else func
     return func._schema if isinstance(func, torch._ops.OpOverload) else None
 
 
