@@ -109,7 +109,7 @@ class Recording:
 
 
 class Conversions(TorchFunctionMode):
-    """Tensors that become Python or NumPy values, tensors made of such values, and tensors that are given other data."""
+    """Tensors that become Python or NumPy values, tensors made of such values, tensors that are given other data."""
 
     def __init__(self, recording: Recording, storages: Storages) -> None:
         super().__init__()

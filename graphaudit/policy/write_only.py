@@ -133,4 +133,4 @@ class _Dict(dict[Any, Any]):
         for key, value in dict(*others, **named).items():
             self[key] = value
 
-    get = __getitem__
+    get = __getitem__  # type: ignore[assignment]

@@ -44,7 +44,8 @@ class MaskedWrites(TorchFunctionMode):
             refuse_if_left_alone(session.left_alone)
         written = _written(func, name, args, kwargs)
         if session.each is not None:
-            for target in written or [None]:
+            targets: Sequence[torch.Tensor | None] = written or [None]
+            for target in targets:
                 session.each.note(func, target, (args, kwargs))
         for tensor in written:
             session.writes += 1
