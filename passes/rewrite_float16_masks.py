@@ -13,7 +13,9 @@
 - No candidates on targets that compute in float32; there it does not run.
 
 In float16 -1e9 is -inf. A row that is masked entirely is then NaN, and 0 * -1e9 is NaN where nothing is masked at all.
-In float32 the results are equal as long as logits stay above -65400; a row that is masked entirely is uniform in both.
+In float32 the results are equal: where the choice is made along the last dimension, the mask goes 128 below the lowest
+logit of the row, if that is less than -65504; a row that is masked entirely is uniform in both. Along another dimension
+they are equal as long as logits stay above -65400.
 
 Source: IEEE 754-2019, table 3.2: the largest binary16 is 65504.
 """
@@ -32,7 +34,7 @@ from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView, Node, Value
-from graphaudit.graphs.walk import COPIES, RESHAPES, base_op, is_copy, number, operands, origin, producer
+from graphaudit.graphs.walk import COPIES, RESHAPES, base_op, is_copy, number, operands, origin, producer, reduced_dims
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rulebook.target import Target
@@ -44,6 +46,7 @@ _STEPS = (
     | RESHAPES
     | {f"aten.{n}" for n in ("expand", "permute", "transpose", "t", "add", "sub", "div", "mul", "where", "masked_fill")}
 )
+_ELEMENTWISE = COPIES | {"aten.add", "aten.sub", "aten.mul", "aten.div"}
 _CASTS = {"aten._to_copy", "aten.to"}
 
 
@@ -81,19 +84,20 @@ class RewriteFloat16Masks(Pass[Program]):
         for found in _find(view):
             reason = "it stands inside a branch or a loop" if found.node.graph else _why_visible(view, found.node)
             if not reason:
-                _replace(artifact, found, nodes)
+                _replace(artifact, found, nodes, _chooses_in_rows(view, found.node))
             (result.left if reason else result.rewritten).append(Site(found.node.name, found.node.place, reason))
         if result.changed:
             artifact.finish()
         return result
 
 
-def _replace(artifact: Program, found: _Found, nodes: dict[str, fx.Node]) -> None:
+def _replace(artifact: Program, found: _Found, nodes: dict[str, fx.Node], rows: bool) -> None:
     old = nodes[found.node.name]
     arguments = [artifact.value(nodes[v.name]) if v.is_constant else None for v in found.inputs]
     held = [artifact.add_constant(_bounded(c), "mask") if c is not None else None for c in arguments]
     given = tuple(h if h is not None else nodes[v.name] for h, v in zip(held, found.inputs, strict=True))
-    new = insert_function(old, found.function, given)
+    masks = all(h is None for h in held)
+    new = insert_function(old, found.function, given, {"rows": rows} if masks else None)
     replace_node(old, new)
     nodes[found.node.name] = new
 
@@ -161,16 +165,22 @@ def _added(view: GraphView, node: Node) -> _Found | None:
     return None
 
 
-def _fill(value: float, x: Tensor, mask: Tensor) -> Tensor:
-    return x.masked_fill(mask, value)
+def _fill(value: float, x: Tensor, mask: Tensor, rows: bool = False) -> Tensor:
+    return torch.where(mask, _below(value, x, rows), x)
 
 
-def _choose(value: float, first: bool, x: Tensor, mask: Tensor) -> Tensor:
-    return torch.where(mask, value, x) if first else torch.where(mask, x, value)
+def _choose(value: float, first: bool, x: Tensor, mask: Tensor, rows: bool = False) -> Tensor:
+    below = _below(value, x, rows)
+    return torch.where(mask, below, x) if first else torch.where(mask, x, below)
 
 
-def _mask(value: float, x: Tensor, k: Tensor) -> Tensor:
-    return torch.where(k != 0, value, x)
+def _mask(value: float, x: Tensor, k: Tensor, rows: bool = False) -> Tensor:
+    return torch.where(k != 0, _below(value, x, rows), x)
+
+
+def _below(value: float, x: Tensor, rows: bool) -> Tensor | float:
+    """-65504, or less where a row of logits goes down to that: exp of 128 less than the lowest is 0 in float32."""
+    return (x.amin(-1, keepdim=True) - 128).clamp(max=value) if rows and value < 0 else value
 
 
 def _overflows(value: float | None) -> bool:
@@ -198,6 +208,18 @@ def _is_negative(view: GraphView, value: Value) -> bool:
     """Whether a flag is m - 1, which is -1 where it masks."""
     node = _reshaped(view, value)
     return base_op(node) == "aten.sub" and node is not None and number(view, operands(node)[-1]) == 1.0
+
+
+def _chooses_in_rows(view: GraphView, node: Node) -> bool:
+    """Whether what chooses by the masked numbers does so along their last dimension, which stays in its place."""
+    for reader in (r for v in node.outputs for r in view.consumers(v)):
+        if base_op(reader) in _CHOOSERS:
+            source = reader.inputs[0]
+            if source is None or reduced_dims(reader) != (len(source.shape or ()) - 1,):
+                return False
+        elif base_op(reader) not in _ELEMENTWISE or not _chooses_in_rows(view, reader):
+            return False
+    return True
 
 
 def _why_visible(view: GraphView, node: Node) -> str:
