@@ -180,7 +180,10 @@ def _mask(value: float, x: Tensor, k: Tensor, rows: bool = False) -> Tensor:
 
 def _below(value: float, x: Tensor, rows: bool) -> Tensor | float:
     """-65504, or less where a row of logits goes down to that: exp of 128 less than the lowest is 0 in float32."""
-    return (x.amin(-1, keepdim=True) - 128).clamp(max=value) if rows and value < 0 else value
+    if not rows or value > 0:
+        return value
+    low = x.amin(-1, keepdim=True) - 128
+    return torch.where(low < value, low, value)  # NaN in the row does not get into the mask
 
 
 def _overflows(value: float | None) -> bool:
