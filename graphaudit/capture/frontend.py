@@ -23,6 +23,7 @@ from graphaudit.capture.gradients import TakesGradients, gradients_refused, trac
 from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
 from graphaudit.capture.state import StateTracer
+from graphaudit.capture.synonyms import with_first_names
 from graphaudit.capture.written import attributes_written
 from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.findings import Place
@@ -231,7 +232,8 @@ def _program(policy: Policy, exported: ExportedProgram, session: Session | None 
     masks = session.drawn if session is not None else {}
     drawn = tuple(Slot(f"drawn_{number}", "", "bool", ()) for number in range(len(masks)))
     interface = replace(policy.interface, guards=slots, drawn=drawn)
-    program = with_tensor_outputs(Program(functional, interface, bounds=Bounds.parse(policy.loop_bounds)))
+    program = Program(functional, interface, bounds=Bounds.parse(policy.loop_bounds))
+    program = with_tensor_outputs(with_first_names(program))
     if session is not None:
         program.hold_generators(session.generators.records.values(), session.generators.name_of)
     return program.hold_state(PREFIX) if isinstance(policy.module, Stepped) else program

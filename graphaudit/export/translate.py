@@ -27,9 +27,9 @@ from graphaudit.graphs.program import Program
 from graphaudit.graphs.recurrent import whole_recurrent_layers
 from graphaudit.interface import Interface, Slot
 from graphaudit.quiet import quiet
+from graphaudit.rulebook.extra_translations import EXTRA
 from graphaudit.rulebook.target import Target
 from graphaudit.rulebook.torch_registry import one_registry
-from graphaudit.rulebook.translations import EXTRA
 
 _FAILED_NODE = re.compile(r"Error when translating node %(\w+)")
 _FAILED_OP = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")

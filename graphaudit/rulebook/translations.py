@@ -11,15 +11,12 @@ from functools import cache
 from typing import Any
 
 import torch
-from onnxscript.function_libs.torch_lib.ops.core import aten_sort
 from torch import fx
 
 from graphaudit.quiet import quiet
+from graphaudit.rulebook.extra_translations import EXTRA
 from graphaudit.rulebook.torch_registry import one_registry
 
-# Overloads that torch's registry lacks. TopK puts the lower index first among equal values, as a stable sort does:
-# https://onnx.ai/onnx/operators/onnx__TopK.html
-EXTRA: dict[Any, Any] = {torch.ops.aten.sort.stable: aten_sort}
 # The exporter drops them: they say what sizes may be, and compute nothing.
 _DROPPED = ("aten._assert", "aten.sym_constrain_range")
 _TORCHS = ("aten", "prims")  # namespaces whose operators are looked up
