@@ -35,6 +35,7 @@ class EventKind(StrEnum):
     HOOK = "hook"  # a forward hook runs; `detail` is the module
     CONTROL_FLOW_OP = "control-flow-op"  # torch.cond, torch.while_loop
     PACKED = "packed"  # pack_padded_sequence and its kin
+    CUSTOM_OP = "custom-op"  # an operator of nobody's namespace but the user's is called; `detail` is its name
     FAST_PATH = "fast-path"  # a layer of torch's calls its fused inference operator; `detail` is the operator
 
 

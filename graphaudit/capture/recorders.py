@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from graphaudit.capture.events import Event, EventKind
 from graphaudit.capture.source import Context, is_literal_call, locate, span_of
 from graphaudit.findings import Place
+from graphaudit.graphs.namespaces import is_custom
 from graphaudit.graphs.places import is_engine, is_library, place_of
 from graphaudit.policy.held import HeldGenerators
 
@@ -172,6 +173,8 @@ class Dispatches(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         frame = sys._getframe(1)
         name = func.name()
+        if is_custom(func.namespace):
+            self._recording.add(EventKind.CUSTOM_OP, name, frame)
         if torch.Tag.nondeterministic_seeded in func.tags and not _zero_probability(name, args):
             kind = EventKind.GENERATOR if kwargs.get("generator") is not None else EventKind.RANDOM
             self._recording.add(kind, name, frame)

@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING
 from graphaudit.audit.check import Check
 from graphaudit.findings import Finding, Severity
 from graphaudit.graphs.namespaces import is_custom
+from graphaudit.rules.checks._events import events, unless_captured
 
 if TYPE_CHECKING:
     from graphaudit.audit.subject import Subject
@@ -60,12 +61,15 @@ class CustomOp(Check):
     remedy = "Register a plain version of it with graphaudit.register_custom_op, or call the function that it wraps."
 
     def examine(self, subject: Subject) -> Iterator[Finding]:
-        """Nodes of the captured graph whose operator is in nobody's namespace but the user's."""
+        """Nodes of the captured graph whose operator is in nobody's namespace but the user's, and calls in eager that
+        the graph holds in another form, or not at all."""
         from graphaudit.custom_ops import find
 
+        named: set[str] = set()
         for node in subject.fx.nodes if subject.fx else ():
             if not is_custom(node.domain):
                 continue
+            named.add("::".join(node.op.split(".")[:2]))
             custom = find("::".join(node.op.split(".")[:2]))
             kept = custom.node_for(subject.target or "") if custom else None
             if kept is not None:
@@ -77,3 +81,8 @@ class CustomOp(Check):
             else:
                 message = f"{node.op} is a custom operator, opaque to the audit and unknown to targets"
                 yield self.finding(message, place=node.place, node=node.name)
+        for event in events(subject, "custom-op"):
+            if event.detail.partition(".")[0] not in named:
+                severity = unless_captured(subject, event.place, captured=self.severity)
+                message = f"{event.detail} is a custom operator, opaque to the audit and unknown to targets"
+                yield self.finding(message, place=event.place, severity=severity)

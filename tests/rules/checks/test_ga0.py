@@ -167,3 +167,9 @@ def test_hooks_are_notes_with_the_module() -> None:
     found = findings(subject, "forward-hook")
     assert len(found) == 2 and {f.severity for f in found} == {"note"}
     assert any("enc" in f.message for f in found)
+
+
+def test_custom_operators_are_named_where_no_graph_shows_them() -> None:
+    called = event("custom-op", "demo::pick")
+    assert said(observed(called, captured=False), "custom-op") == [("custom-op", "error")]
+    assert said(observed(called), "custom-op") == [("custom-op", "warning")]
