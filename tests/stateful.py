@@ -246,7 +246,22 @@ class Cache(Linear):
         return self.layer((weights @ self.cache).squeeze(1))
 
 
-STATEFUL = (BufferGru, TupleLstm, Counter, Decay, FrameStack, Chunk, Window, Objects, DoneReset, Arrays, Cache)
+class Ring(Linear):
+    """A cache with a position in a tensor, for each row of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(1, 5, 4))
+        self.register_buffer("pos", torch.zeros((), dtype=torch.int64))
+
+    @torch.no_grad()
+    def forward(self, obs):
+        self.cache[:, self.pos % 5] = obs
+        self.pos = self.pos + 1
+        return self.layer(self.cache.sum(1) / self.pos.clamp(max=5) - self.cache[:, self.pos % 5])
+
+
+STATEFUL = (BufferGru, TupleLstm, Counter, Decay, FrameStack, Chunk, Window, Objects, DoneReset, Arrays, Cache, Ring)
 
 
 def episode(module: nn.Module, steps: int = 12, seed: int = 100) -> tuple[list[Any], list[torch.Tensor]]:

@@ -10,7 +10,20 @@ from graphaudit.passes.lift_state import LiftState
 from graphaudit.rewrite.structure import find_malformation
 from tests.helpers import make_program
 from tests.passes.helpers import TARGET, reasons
-from tests.stateful import OBS, Arrays, BufferGru, Cache, Counter, Idle, Objects, TupleLstm, episode, policy_of, thread
+from tests.stateful import (
+    OBS,
+    Arrays,
+    BufferGru,
+    Cache,
+    Counter,
+    Idle,
+    Objects,
+    Ring,
+    TupleLstm,
+    episode,
+    policy_of,
+    thread,
+)
 
 
 def program_of(module):
@@ -52,7 +65,7 @@ def test_a_second_run_changes_nothing() -> None:
     assert not again.changed and str(again.artifact.graph) == before
 
 
-@pytest.mark.parametrize("module", [BufferGru, TupleLstm, Counter, Objects, Arrays, Cache])
+@pytest.mark.parametrize("module", [BufferGru, TupleLstm, Counter, Objects, Arrays, Cache, Ring])
 def test_an_episode_gives_what_the_module_gives(module) -> None:
     """To 1e-6, and from states that are huge, negative and not finite to the last bit of the graph before."""
     held = program_of(module())

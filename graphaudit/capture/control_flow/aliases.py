@@ -1,4 +1,5 @@
-"""Two names for one tensor on some paths only: a write through one of them cannot be a mask, and is refused."""
+"""Two names for one tensor: on some paths only, then a write through one of them cannot be a mask, and is refused; and
+what was read at an index that is a tensor's value, a view in eager and a copy in a graph."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ from graphaudit.graphs.places import is_engine
 
 
 class Aliases:
-    """Which tensors came out of a selection, and out of which others: storages, by identity."""
+    """Which tensors came out of a selection, or were read at an index, and of which others: storages, by identity."""
 
     def __init__(self) -> None:
         self._merged: list[tuple[int, frozenset[int]]] = []
+        self._read: dict[int, tuple[torch.Tensor, torch.Tensor, Any]] = {}
         self._held: list[torch.Tensor] = []  # a storage's identity is its own as long as a tensor holds it
 
     def merged(self, result: torch.Tensor, *sources: Any) -> None:
@@ -26,6 +28,14 @@ class Aliases:
         tensors = [s for s in sources if isinstance(s, torch.Tensor)]
         self._held += [result, *tensors]
         self._merged.append((storage(result), frozenset(map(storage, tensors))))
+
+    def read(self, result: torch.Tensor, target: torch.Tensor, key: Any) -> None:
+        """`result` is a copy of what stands in `target` at `key`, and a view of it in eager."""
+        self._read[storage(result)] = result, target, key
+
+    def source(self, tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Any] | None:
+        """The (copy, target, key) whose copy `tensor` is, or is a view of."""
+        return self._read.get(storage(tensor))
 
     def check_write(self, tensor: torch.Tensor, roots: Iterable[Any]) -> None:
         """Raise Refused where a write to `tensor` would be seen under another name on some paths, and not on others."""

@@ -55,6 +55,7 @@ class Number:
             if any(not isinstance(size, int) or size != 1 for size in tensor.shape):
                 raise Refused(f"a single value is wanted from a tensor of shape {tuple(tensor.shape)}")
             tensor = tensor.reshape(())
+        tensor = tensor.clone()  # what is written to the tensor later does not change the number
         if tensor.dtype is torch.bool:
             return cls(tensor, bool, 0, 1)
         if tensor.is_floating_point():

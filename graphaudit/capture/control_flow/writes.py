@@ -9,6 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from graphaudit.capture.control_flow.indexing import set_tensor_item
 from graphaudit.capture.control_flow.limits import carry
 from graphaudit.capture.control_flow.refusal import Refused, refuse_if_left_alone, user_place
 from graphaudit.capture.control_flow.safety import made_safe
@@ -58,8 +59,19 @@ class MaskedWrites(TorchFunctionMode):
                 return self._called(func, name, args, kwargs, written)
         return self._called(func, name, args, kwargs, written)
 
-    @staticmethod
+    @classmethod
     def _called(
+        cls, func: Callable[..., Any], name: str, args: Any, kwargs: dict[str, Any], written: list[torch.Tensor]
+    ) -> Any:
+        result = cls._masked(func, name, args, kwargs, written)
+        for source in map(current().aliases.source, written):
+            if source is not None:  # eager wrote to a view
+                copy, target, key = source
+                cls._called(set_tensor_item, "", (target, key, copy), {}, [target])
+        return result
+
+    @staticmethod
+    def _masked(
         func: Callable[..., Any], name: str, args: Any, kwargs: dict[str, Any], written: list[torch.Tensor]
     ) -> Any:
         mask = current().mask

@@ -122,6 +122,46 @@ def count_in_a_loop(self: Holder, x: torch.Tensor) -> torch.Tensor:
     return x + counts.sum() * counts[2]
 
 
+def ring_at_a_tensor(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    ring, at = torch.zeros(2, 3, 4), x.argmax()
+    ring[:, at] = x[0]
+    ring[..., (at + 1) % 4] += x[1]
+    ring[torch.arange(2), at, torch.tensor([0, 3])] = x[2]
+    if x[0] > 0:
+        ring[[1, 0], at] = torch.arange(4.0)
+    return ring + ring[0, at]
+
+
+def window_at_a_number(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    queue, at = torch.zeros(2, 3), int(x.argmax())
+    queue[:, at : at + 1] = x[:2].unsqueeze(1)
+    if x[2] > 0:
+        queue[1, at : at + 1] = x[2]
+    return queue
+
+
+def views_at_a_tensor(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    ring, at = torch.zeros(3, 4), x.argmax()
+    row = ring[at]
+    row[0] = x[0]
+    if x[1] > 0:
+        row.view(2, 2).mul_(0.5)
+    row += x[2]
+    if x[1] > 0:
+        ring[at][1:3].fill_(x[1])
+    return ring
+
+
+def numbers_read_before_a_write(self: Holder, x: torch.Tensor) -> torch.Tensor:
+    ring, at = torch.zeros(3), x.argmax()
+    before, first = int(at), ring[at]
+    at += 1
+    at %= 3
+    first += 1.0
+    ring[at] = 2.0
+    return ring + before
+
+
 def tolist_in_loops(self: Holder, x: torch.Tensor) -> torch.Tensor:
     total = 0.0
     for i, value in enumerate(x.tolist()):
