@@ -24,7 +24,7 @@ from graphaudit.capture.outputs import with_tensor_outputs
 from graphaudit.capture.places import blocker_of
 from graphaudit.capture.state import StateTracer
 from graphaudit.capture.synonyms import with_first_names
-from graphaudit.capture.written import attributes_written
+from graphaudit.capture.written import Written, attributes_written
 from graphaudit.control_flow import ControlFlow, LoopChoice
 from graphaudit.findings import Place
 from graphaudit.graphs.noise import draws
@@ -73,7 +73,7 @@ class Capture:
     conditions: list[str] = field(default_factory=list)  # what else the certificate has to say
     predicated: bool = False  # decisions on tensors, and on sizes that vary, are masks
     loops: list[LoopChoice] = field(default_factory=list)  # what became of the loops that tensors decide
-    written: set[str] = field(default_factory=set)  # attributes and buffers that the graph, or a trace, writes to
+    written: Written = field(default_factory=dict)  # attributes and buffers that the graph, or a trace, writes to
 
 
 def capture(policy: Policy, *, look_for_frozen: bool = True, control_flow: ControlFlow = ControlFlow.MASKS) -> Capture:
@@ -96,7 +96,7 @@ def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: Control
         reason = "an argument is a generator; let the module hold it (`self.rng`), then its draws are replayed"
         return Capture(None, None, [Blocker(reason, None)])
     blockers: list[Blocker] = []
-    written: set[str] = set()
+    written: Written = {}
     kept: Capture | None = None
     for front_end in _FRONT_ENDS:
         if (kept is not None and not front_end.predicated) or (front_end.strict and isinstance(policy.module, Stepped)):
@@ -113,7 +113,8 @@ def _capture_module(policy: Policy, look_for_frozen: bool, control_flow: Control
             _LOG.debug("%s failed\n%s", front_end.method, blockers[-1].detail)
             continue
         result = Capture(program, front_end.method, predicated=front_end.predicated)
-        result.written = written | (program.mutated.keys() - {s.path for s in program.held_state})
+        held = {s.path for s in program.held_state}
+        result.written = {path: () for path in program.mutated if path not in held} | written
         result.one_sided, result.loops = list(session.one_sided), list(session.loops.values())
         if look_for_frozen:
             result.frozen = _frozen(policy, call, exported, front_end)
@@ -140,10 +141,10 @@ def _holds_python_values(exported: ExportedProgram) -> bool:
 
 
 def _export(
-    policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd, written: set[str] | None = None
+    policy: Policy, call: Call, *, seed: int, front_end: _FrontEnd, written: Written | None = None
 ) -> tuple[ExportedProgram, Session]:
     """`written` takes the paths of attributes that forward writes to."""
-    seen = set() if written is None else written
+    seen: Written = {} if written is None else written
 
     def traced(module: nn.Module) -> AbstractContextManager[None]:
         return nullcontext() if front_end.strict else attributes_written(module, seen)

@@ -9,6 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphaudit.capture.control_flow import Number, Refused, Session, as_result
+from graphaudit.capture.control_flow.alternatives import Either
 from graphaudit.capture.control_flow.arrays import Array, array_of
 from graphaudit.graphs.selection import where
 
@@ -16,7 +17,7 @@ from graphaudit.graphs.selection import where
 class StateTracer:
     """Takes and gives back the numbers of the state; with a session, masks the structures of the first calls."""
 
-    numbers: tuple[type, ...] = (Number, Array)
+    numbers: tuple[type, ...] = (Number, Array, Either)
 
     def __init__(self, session: Session | None) -> None:
         self._session = session
@@ -29,6 +30,22 @@ class StateTracer:
         """An array of NumPy's that is held by a tensor."""
         made: Array = array_of(tensor)
         return made
+
+    def choice(self, index: torch.Tensor, choices: Sequence[Any]) -> Any:
+        """The one of some Python values to which a 0-d tensor points. Raises Refused without a session."""
+        if self._session is None:
+            raise Refused("the state is one of several Python values")
+        *others, chosen = choices
+        for number, value in reversed(list(enumerate(others))):
+            chosen = Either(Number(index == number, bool, 0, 1), value, chosen)
+        return chosen
+
+    def index(self, value: Any, index_of: Callable[[Any], int]) -> torch.Tensor:
+        """The tensor that points to such a value; `index_of` gives its index."""
+        if not isinstance(value, Either):
+            return torch.full((), index_of(value))
+        taken, other = (self.index(side, index_of) for side in (value.taken, value.other))
+        return where(value.condition.tensor, taken, other)
 
     def tensor(self, value: Any) -> torch.Tensor | None:
         """The tensor that holds such a number or array; None for everything else."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from graphaudit.capture.attributes import AttributeWatch
 from graphaudit.capture.events import Event, EventKind, Observation
 from graphaudit.capture.frontend import Capture, capture
+from graphaudit.capture.written import Written
 from graphaudit.control_flow import ControlFlow
 from graphaudit.graphs.ancestors import ancestors
 from graphaudit.graphs.program import Program
@@ -28,13 +29,14 @@ def captured_steps(
     made = _with_places(stepped(policy, calls, places=places))
     captured = capture(made or policy, control_flow=control_flow)
     idle: frozenset[str] = frozenset()
-    unseen: frozenset[str] = frozenset()  # what no call so far has written, although one may
+    unseen: Written = {}  # what no call so far has written, or has left at these values, although one may
     while True:
-        dropped, found = _idle(captured.program) - idle, _unseen(policy, made, captured) - idle - unseen
+        dropped = _idle(captured.program) - idle
+        found = {p: v for p, v in _unseen(policy, made, captured).items() if p not in idle and unseen.get(p) != v}
         if not dropped and not found:
             break
         idle, unseen = idle | dropped, unseen | found
-        made = _with_places(stepped(policy, calls, idle, places, unseen - idle))
+        made = _with_places(stepped(policy, calls, idle, places, {p: unseen[p] for p in unseen.keys() - idle}))
         captured = capture(made or policy, control_flow=control_flow)
     if captured.program is not None:
         captured.conditions += _conditions(made)
@@ -42,7 +44,7 @@ def captured_steps(
     if made is None:
         return None, captured
     alone = capture(policy, control_flow=control_flow)
-    return None, alone if alone.program is not None and not alone.written - idle else captured
+    return None, alone if alone.program is not None and not alone.written.keys() - idle else captured
 
 
 def unseen_writes(policy: Policy, made: Policy, observation: Observation) -> list[Event]:
@@ -69,11 +71,16 @@ def _with_places(made: Policy | None) -> Policy | None:
     return made
 
 
-def _unseen(policy: Policy, made: Policy | None, captured: Capture) -> frozenset[str]:
-    """Paths of attributes and buffers that the graph writes to, and that are no part of the state yet."""
-    known = {s.path for s in made.interface.state} if made is not None else set()
+def _unseen(policy: Policy, made: Policy | None, captured: Capture) -> Written:
+    """What the graph writes to of attributes and buffers, and that is no part of the state yet, or of fewer values."""
+    module = made.module if made is not None else None
+    known = {p.path: p.choices for p in module.parts.values()} if isinstance(module, Stepped) else {}
     there = Layout.of(policy.working.module).leaves()
-    return frozenset(path for path in captured.written if path in there and path not in known)
+    return {
+        path: tuple(dict.fromkeys((*known.get(path, ()), *values)))
+        for path, values in captured.written.items()
+        if path in there and (path not in known or not set(values) <= set(known[path]))
+    }
 
 
 def _conditions(made: Policy | None) -> list[str]:

@@ -1,8 +1,8 @@
 """What a module keeps between calls: found by walking its attributes, read as leaves, and put back in place.
 
-Leaves are tensors, NumPy's arrays of numbers and Python numbers. Lists, dicts, deques, tuples and objects of the user's
-own classes are walked into; whatever else an attribute holds is taken as it is. Paths are written as Python would:
-`rnn.h`, `frames[0]`, `config.gain`.
+Leaves are tensors, NumPy's arrays of numbers, Python numbers, texts and members of enums. Lists, dicts, deques, tuples
+and objects of the user's own classes are walked into; whatever else an attribute holds is taken as it is. Paths are
+written as Python would: `rnn.h`, `frames[0]`, `config.gain`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from torch import nn
 from graphaudit.policy.usercode import is_users
 
 _TORCHS_OWN = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training", "forward")
-_PLAIN = (str, bytes, type(None), Enum, torch.dtype, torch.device)
+_PLAIN = (type(None), torch.dtype, torch.device)
+
+CHOSEN = (str, bytes, Enum)  # kept as an index into the values that it takes
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A tensor, an array or a number at a path."""
+    """A tensor, an array, a number or one of several texts or members of an enum at a path."""
 
     path: str
     value: Any
 
     @property
     def kind(self) -> type | None:
-        """bool, int, float or np.ndarray; None for a tensor."""
+        """bool, int, float, np.ndarray, or the type of a text or an enum; None for a tensor."""
         return None if isinstance(self.value, torch.Tensor) else type(self.value)
 
 
@@ -167,12 +169,12 @@ class _Walk:
     """Turns values into nodes; a container that is met twice is one node."""
 
     def __init__(self, numbers: tuple[type, ...]) -> None:
-        self._leaves = (torch.Tensor, bool, int, float, *numbers)
+        self._leaves = (torch.Tensor, bool, int, float, *CHOSEN, *numbers)
         self._seen: dict[int, Node] = {}
 
     def node(self, value: Any, path: str) -> Node:
         """The node of a value at a path."""
-        if isinstance(value, self._leaves) and not isinstance(value, nn.Parameter | Enum):
+        if isinstance(value, self._leaves) and not isinstance(value, nn.Parameter):
             return Leaf(path, value)
         if type(value) is np.ndarray and value.dtype.kind in "biuf":
             return Leaf(path, value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,18 @@ from graphaudit.interface import resize
 from graphaudit.policy.policy import Policy
 from graphaudit.policy.rows import row_axes
 from graphaudit.policy.seeds import preserved_generators
-from graphaudit.policy.state import Layout, Leaf
+from graphaudit.policy.state import CHOSEN, Layout, Leaf
 from graphaudit.policy.stepping import KEYWORD, PHASE, Part, Stepped, number_dtype
 from graphaudit.policy.write_only import only_written
 
 _FEWEST_CALLS, _MOST_CALLS = 6, 40
 _MOST_LAYOUTS = 9
+_MOST_CHOICES = 24
 _TRIALS = 3
 
 Calls = Sequence[Sequence[Any]]
 Places = Sequence[tuple[str, Place | None]]
+Chosen = Mapping[str, tuple[Any, ...]]
 
 
 class StateRefused(Exception):
@@ -62,13 +65,13 @@ def stepped(
     calls: Calls = (),
     without: frozenset[str] = frozenset(),
     places: Places = (),
-    also: frozenset[str] = frozenset(),
+    also: Chosen = MappingProxyType({}),
 ) -> Policy | None:
     """The policy with its state as an argument and a result; None where a call leaves nothing behind.
 
     `calls` are further arguments to try beside the example, `without` are paths of state to leave alone, `places` are
     attributes and buffers with lines that write to them, `also` paths of state that may change although no call here
-    changes it. Raises StateRefused.
+    changes it, with the texts or members of an enum that it may be. Raises StateRefused.
     """
     alike = [args for args in calls if _sizes(args) == _sizes(policy.example_args)]  # an episode has one batch size
     found = _find(policy, [policy.example_args, *_varied(policy), *alike], without, also)
@@ -101,11 +104,15 @@ def unlike_reset(policy: Policy) -> list[str]:
         except Exception:  # the user's code
             return []
         leaves = Layout.of(module.policy).leaves()
-        after = {p: torch.as_tensor(_cloned(leaves[p].value)) for p in module.parts if p in leaves}
+        after = {p: _as_tensor(part, leaves[p].value) for p, part in module.parts.items() if p in leaves}
     first = {path: part.initial for path, part in module.parts.items()}
     return [
         p for p, v in after.items() if v.shape != first[p].shape or not bool((v.to(first[p].dtype) == first[p]).all())
     ]
+
+
+def _as_tensor(part: Part, value: Any) -> torch.Tensor:
+    return torch.as_tensor(part.choices.index(value) if value in part.choices else _cloned(value))
 
 
 def _places(path: str, known: Places) -> tuple[Place, ...]:
@@ -118,12 +125,13 @@ def _find(
     policy: Policy,
     calls: Calls,
     without: frozenset[str],
-    also: frozenset[str],
+    also: Chosen,
     logs: frozenset[str] = frozenset(),
 ) -> Found | None:
     """What is kept, but for leaves at the paths `without` and for what stands under the roots `logs`."""
     readings = _readings(policy, calls, logs)
-    changed = {path for path in _changed(readings) if path not in without} | also
+    changed = {path for path in _changed(readings) if path not in without} | also.keys()
+    changed -= _texts_without_end(readings)
     if not changed:
         return None
     roots = set().union(*(reading.roots_of(changed) for reading, _ in readings))
@@ -137,18 +145,19 @@ def _find(
         root = unsettled[0]
         raise StateRefused(root, f"{root} has another structure after each of {len(shapes) - 1} calls")
     first, period = settled
+    choices = _choices(readings, also)
     if period > 1:
-        return replace(_with_phases(policy, layouts[: first + period], changed), back=first)
+        return replace(_with_phases(policy, layouts[: first + period], changed, choices), back=first)
     steady = layouts[first]
     firsts = layouts[0].leaves()
-    parts = [_part(leaf, firsts.get(path)) for path, leaf in steady.leaves().items() if path in changed]
+    parts = [_part(leaf, firsts.get(path), choices) for path, leaf in steady.leaves().items() if path in changed]
     found = Found(_with_dimensions(policy, parts, first + 1), [steady])
     if first == 0 or _starts_alike(policy, found, calls):
         return found
     if first >= _MOST_LAYOUTS:
         root = next(r for r in sorted(roots) if shapes[first].get(r) != shapes[first - 1].get(r))
         raise StateRefused(root, f"{root} has another structure in each of the first {first} calls")
-    return _with_phases(policy, layouts[: first + 1], changed)
+    return _with_phases(policy, layouts[: first + 1], changed, choices)
 
 
 def _settled(shapes: Sequence[Any]) -> tuple[int, int] | None:
@@ -211,10 +220,34 @@ def _is_same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and (one == other or (one != one and other != other))
 
 
-def _part(leaf: Leaf, first: Leaf | None) -> Part:
+def _texts_without_end(readings: list[tuple[Layout, dict[str, Any]]]) -> set[str]:
+    """Paths of texts that are another after each call, a log in most cases: no state, and episodes show where it is."""
+    first, *after = (values for _, values in readings)
+    texts = (path for path, value in first.items() if isinstance(value, str | bytes))
+    return {path for path in texts if len({values.get(path) for values in (first, *after)}) == len(readings)}
+
+
+def _choices(readings: list[tuple[Layout, dict[str, Any]]], also: Chosen) -> Chosen:
+    """For each path the texts and members of an enum that were seen there, or may be. Raises StateRefused."""
+    found: dict[str, dict[Any, None]] = {path: dict.fromkeys(values) for path, values in also.items()}
+    for _, values in readings:
+        for path, value in values.items():
+            if isinstance(value, CHOSEN):
+                found.setdefault(path, {})[value] = None
+    for path, known in found.items():
+        if len(known) > _MOST_CHOICES:
+            raise StateRefused(path, f"{path} is one of more than {_MOST_CHOICES} texts")
+    return {path: tuple(known) for path, known in found.items()}
+
+
+def _part(leaf: Leaf, first: Leaf | None, choices: Chosen) -> Part:
     """The part with its first value: that of the module as it was handed over, or zero."""
     kind = leaf.kind
-    value: Any = 0 if first is None else first.value
+    if isinstance(leaf.value, CHOSEN):
+        known = choices[leaf.path]
+        index = known.index(first.value) if first is not None and first.value in known else 0
+        return Part(leaf.path, kind, torch.full((), index), (), known)
+    value: Any = 0 if first is None or isinstance(first.value, CHOSEN) else first.value
     if kind is not None and kind is not np.ndarray:
         start = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
         start = 0 if isinstance(start, torch.Tensor) else start
@@ -295,7 +328,7 @@ def _same_episode(policy: Policy, module: Stepped, state: tuple[torch.Tensor, ..
     return True
 
 
-def _with_phases(policy: Policy, layouts: list[Layout], changed: set[str]) -> Found:
+def _with_phases(policy: Policy, layouts: list[Layout], changed: set[str], choices: Chosen) -> Found:
     """Each structure of the first calls is kept; a counter says which one it is. What has another shape or type in the
     first calls than later is another part."""
     parts: dict[str, Part] = {}
@@ -305,7 +338,7 @@ def _with_phases(policy: Policy, layouts: list[Layout], changed: set[str]) -> Fo
         for path, leaf in layout.leaves().items():
             if path not in changed:
                 continue
-            (part,) = _with_dimensions(policy, [_part(leaf, layouts[0].leaves().get(path))], number)
+            (part,) = _with_dimensions(policy, [_part(leaf, layouts[0].leaves().get(path), choices)], number)
             alike = (n for n, p in parts.items() if p.path == path and (p.kind, p.shape) == (part.kind, part.shape))
             name = next(alike, path if path not in parts else f"{path}.early{number}")
             parts.setdefault(name, part)

@@ -37,14 +37,23 @@ class StateChanged(Exception):
 class Part:
     """One tensor, array or number of the state.
 
-    `kind` is None for a tensor, np.ndarray for an array, else bool, int or float (0-d: bool, int64, float64).
-    `initial` is what it holds before the first call; dimensions in `shape` that vary have a name.
+    `kind` is None for a tensor, np.ndarray for an array, bool, int or float (0-d: bool, int64, float64), else the type
+    of `choices`, the texts or members of an enum into which the tensor is an index (0-d int64). `initial` is what it
+    holds before the first call; dimensions in `shape` that vary have a name.
     """
 
     path: str
     kind: type | None
     initial: torch.Tensor
     shape: tuple[int | str, ...]
+    choices: tuple[Any, ...] = ()
+
+    def index_of(self, value: Any) -> int:
+        """Which of the choices it is. Raises StateChanged for another."""
+        for index, known in enumerate(self.choices):
+            if type(known) is type(value) and known == value:
+                return index
+        raise StateChanged(f"{self.path} is {value!r} after this call, which it was after no call before")
 
 
 class Tracer(Protocol):
@@ -57,6 +66,12 @@ class Tracer(Protocol):
 
     def array(self, tensor: torch.Tensor) -> Any:
         """An array of NumPy's that is held by a tensor."""
+
+    def choice(self, index: torch.Tensor, choices: Sequence[Any]) -> Any:
+        """The one of some Python values to which a 0-d tensor points."""
+
+    def index(self, value: Any, index_of: Callable[[Any], int]) -> torch.Tensor:
+        """The tensor that points to such a value; `index_of` gives its index."""
 
     def tensor(self, value: Any) -> torch.Tensor | None:
         """The tensor that holds such a number or array; None for everything else."""
@@ -128,7 +143,9 @@ class Stepped(nn.Module):
         return result, tuple(new[path] for path in self.parts)
 
     def _taken(self, path: str, tensor: torch.Tensor) -> Any:
-        kind = self.parts[path].kind
+        kind, choices = self.parts[path].kind, self.parts[path].choices
+        if choices:
+            return self.tracer.choice(tensor, choices) if self.tracer is not None else choices[int(tensor)]
         if kind is None:
             return tensor.clone()  # the policy may write to it
         if kind is np.ndarray:
@@ -137,6 +154,10 @@ class Stepped(nn.Module):
 
     def _given(self, path: str, value: Any) -> torch.Tensor:
         part = self.parts[path]
+        if part.choices and self.tracer is not None:
+            return self.tracer.index(value, part.index_of)
+        if part.choices:
+            return torch.full((), part.index_of(value))
         traced = self.tracer.tensor(value) if self.tracer is not None else None
         if traced is not None:
             value = traced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,57 @@ class Mode(Linear):
         return self.layer(obs) * (0.0 if self.mode == "stop" else 1.0)
 
 
+class Machine(Linear):
+    """A mode that tensors and a counter decide, one value of it in no call so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mode, self.gear = "search", Gear.LOW
+        self.t = 0
+
+    def forward(self, obs):
+        ahead = obs.mean()
+        if self.mode == "search" and ahead > 0.2:
+            self.mode = "track"
+        elif self.mode == "track" and ahead < -10:
+            self.mode = "stop"
+        action = self.layer(obs) * {"search": 0.5, "track": 2.0, "stop": 0.0}[self.mode]
+        if self.gear is Gear.HIGH:
+            action = action + 1
+        self.t += 1
+        self.gear = Gear.LOW if self.t % 4 < 2 else Gear.HIGH
+        return action
+
+
+class Gear(Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Kept(Linear):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = "all"
+
+    def forward(self, obs):
+        action = self.layer(obs)
+        if obs.abs().max() > 100:
+            self.kept = action
+        return action
+
+
+class Journal(Linear):
+    """A text without an end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def forward(self, obs):
+        self.text += "step "
+        return self.layer(obs)
+
+
 class Logged(Linear):
     """What is kept and never read again is no state, seen or unseen."""
 
@@ -104,6 +156,8 @@ def played(run, state, calls):
         (StopInPlace, {"scale"}, CALLS),
         (StopInBuffer, {"scale"}, CALLS),
         (Late, {"t", "memory['gain']"}, [OBS] * 61),
+        (Mode, {"mode"}, CALLS),
+        (Machine, {"mode", "gear", "t"}, [OBS, -OBS, OBS, -90 * OBS, OBS, OBS]),
     ],
 )
 def test_what_a_rare_condition_writes_is_state(module: type[nn.Module], paths: set[str], calls) -> None:
@@ -117,8 +171,9 @@ def test_what_a_rare_condition_writes_is_state(module: type[nn.Module], paths: s
         torch.testing.assert_close(one, other)
 
 
-def test_what_no_result_reads_is_no_state() -> None:
-    made, captured = captured_steps(policy_of(Logged()))
+@pytest.mark.parametrize("module", [Logged, Journal])
+def test_what_no_result_reads_is_no_state(module: type[nn.Module]) -> None:
+    made, captured = captured_steps(policy_of(module()))
     assert made is None and captured.program is not None
 
 
@@ -129,9 +184,9 @@ def test_the_finding_names_the_line() -> None:
     assert found.fixed_by == "lift_state" and report.fit == {"onnxruntime": True}
 
 
-def test_text_that_tensors_decide_is_refused_at_its_line() -> None:
-    _, captured = captured_steps(policy_of(Mode()))
+def test_what_is_no_text_and_tensors_decide_is_refused_at_its_line() -> None:
+    _, captured = captured_steps(policy_of(Kept()))
     assert captured.program is None
     refusal = captured.blockers[-1]
-    assert "attribute mode holds one of 'stop' and 'run' after the call" in refusal.reason
-    assert 'self.mode = "stop"' in SOURCE[refusal.place.line - 1]
+    assert "attribute kept holds one of a tensor and 'all' after the call" in refusal.reason
+    assert "self.kept = " in SOURCE[refusal.place.line - 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any
 
 import torch
@@ -123,7 +124,11 @@ def described(value: Any) -> str:
         return f"{described(value.taken)} or {described(value.other)}"
     if isinstance(value, torch.Tensor):
         return "a tensor"
-    return repr(value) if isinstance(value, str | bytes | bool | int | float | None) else f"a {type(value).__name__}"
+    return (
+        repr(value)
+        if isinstance(value, str | bytes | Enum | bool | int | float | None)
+        else f"a {type(value).__name__}"
+    )
 
 
 def _binary(function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from enum import Enum
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from graphaudit.capture.control_flow.sizes import is_size
 from graphaudit.capture.control_flow.texts import Text
 from graphaudit.graphs.selection import where
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, slice)
+_PLAIN = (bool, int, float, complex, str, bytes, Enum, type(None), torch.dtype, torch.device, slice)
 
 
 def negated(condition: Number) -> Number:
@@ -100,8 +101,8 @@ def _optional(condition: Number, side: Any, holds: bool) -> tuple[Any, Any] | No
     if side is None:
         return False, Undefined("None")
     if not isinstance(side, Either):
-        return (True, side) if not isinstance(side, str | bytes) else None
-    if side.other is not None or isinstance(side.taken, Either | str | bytes):
+        return (True, side) if not isinstance(side, str | bytes | Enum) else None
+    if side.other is not None or isinstance(side.taken, Either | str | bytes | Enum):
         return None
     known = facts_of(condition if holds else negated(condition)).get(id(side.condition))
     return side.condition if known is None else known, side.taken
