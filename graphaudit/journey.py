@@ -388,7 +388,7 @@ def _translated(program: Program, rulebook: Rulebook) -> OnnxModel | Refusal:
     try:
         return to_onnx(program, rulebook.target)
     except ExportRefused as refused:
-        return Refusal("export", refused.reason, tuple(refused.missing))
+        return Refusal("export", refused.reason, tuple(refused.missing), refused.place)
 
 
 def _refused(written: Sequence[Event]) -> Capture:

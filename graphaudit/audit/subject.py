@@ -11,6 +11,7 @@ from graphaudit.results import PassRow
 if TYPE_CHECKING:
     from graphaudit.capture import Capture, Observation
     from graphaudit.export.translate import MissingTranslation
+    from graphaudit.findings import Place
     from graphaudit.graphs.onnx_model import OnnxModel
     from graphaudit.graphs.view import GraphView
     from graphaudit.policy import Policy
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Refusal:
     """Why there is no model that runs: torch could not translate (`stage` is `export`), or ONNX Runtime, which checks
-    every model, could not load it (`runtime`). `missing` names the nodes at fault, where nodes are."""
+    every model, could not load it (`runtime`). `missing` names the nodes at fault, where nodes are; `place` is the line
+    at fault where no node is."""
 
     stage: str
     reason: str
     missing: tuple[MissingTranslation, ...] = ()
+    place: Place | None = None
 
 
 @dataclass(frozen=True)

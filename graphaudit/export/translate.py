@@ -25,7 +25,7 @@ from graphaudit.graphs.open_sizes import open_sizes
 from graphaudit.graphs.places import place_in_trace
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.recurrent import whole_recurrent_layers
-from graphaudit.interface import Interface, Slot
+from graphaudit.interface import Slot
 from graphaudit.quiet import quiet
 from graphaudit.rulebook.extra_translations import EXTRA
 from graphaudit.rulebook.target import Target
@@ -46,12 +46,16 @@ class MissingTranslation:
 
 
 class ExportRefused(Exception):
-    """There is no ONNX model. `reason` is one line; `missing` names every node at fault, where nodes are at fault."""
+    """There is no ONNX model. `reason` is one line; `missing` names every node at fault, where nodes are at fault, and
+    `place` is the line at fault where no node is."""
 
-    def __init__(self, reason: str, missing: list[MissingTranslation] | None = None) -> None:
+    def __init__(
+        self, reason: str, missing: list[MissingTranslation] | None = None, place: Place | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.missing = missing or []
+        self.place = place
 
 
 def to_onnx(program: Program, target: Target) -> OnnxModel:
@@ -60,7 +64,7 @@ def to_onnx(program: Program, target: Target) -> OnnxModel:
     Inputs and outputs carry the names of the interface, in its order, and noise follows the arguments; an input that
     the graph does not use is still an input. Dynamic dimensions carry the interface's names. Raises ExportRefused.
     """
-    _refuse_complex(program.interface)
+    _refuse_complex(program)
     with quiet(), one_registry(), exact_no_ops(), _sizes_left_open(program):
         model = _flat(program, target)
         _check_interface(model, program)
@@ -215,7 +219,7 @@ def _missing(program: Program, target: Target) -> tuple[list[MissingTranslation]
 
 
 def _why_untranslated(node: fx.Node) -> str:
-    complex_inputs = any(getattr(n.meta.get("val"), "is_complex", bool)() for n in node.all_input_nodes)
+    complex_inputs = any(map(_is_complex, node.all_input_nodes))
     return f"no ONNX translation is registered for it{' on complex tensors' if complex_inputs else ''}"
 
 
@@ -259,10 +263,26 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 
-def _refuse_complex(interface: Interface) -> None:
-    for slot in (*interface.inputs, *interface.outputs):
-        if slot.dtype.startswith("complex"):
-            raise ExportRefused(f"{slot.name} is {slot.dtype}, and no ONNX runtime takes or returns complex tensors")
+def _refuse_complex(program: Program) -> None:
+    inputs = (n for n in program.graph.find_nodes(op="placeholder") if program.value(n) is None and _is_complex(n))
+    results = filter(_is_complex, program.graph.output_node().all_input_nodes)
+    ends = (
+        (program.interface.inputs, (user for n in inputs for user in n.users)),
+        (program.interface.outputs, results),
+    )
+    for slots, nodes in ends:
+        slot = next((s for s in slots if s.dtype.startswith("complex")), None)
+        if slot is not None:
+            raise ExportRefused(
+                f"{slot.name} is {slot.dtype}, and no ONNX runtime takes or returns complex tensors; "
+                "hand over torch.view_as_real of it",
+                place=next(filter(None, map(program.place, nodes)), None),
+            )
+
+
+def _is_complex(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_complex()
 
 
 def _check_interface(model: ir.Model, program: Program) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -152,7 +153,9 @@ def _split(
 def _propagate(node: fx.Node) -> Any:
     args = map_arg(node.args, lambda n: n.meta["val"])
     kwargs = map_arg(node.kwargs, lambda n: n.meta["val"])
-    modes = (getattr(leaf, "fake_mode", None) for leaf in pytree.tree_leaves((args, kwargs)))
+    held = (n.meta.get("val") for n in node.graph.find_nodes(op="placeholder"))  # where it reads sizes and no tensor
+    leaves = itertools.chain(pytree.tree_leaves((args, kwargs)), held)
+    modes = (getattr(leaf, "fake_mode", None) for leaf in leaves)
     mode = next((m for m in modes if m is not None), None) or FakeTensorMode(allow_non_fake_inputs=True)
     with mode:
         return node.target(*args, **kwargs)  # type: ignore[operator]

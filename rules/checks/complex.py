@@ -10,6 +10,10 @@ ONNX knows complex types, but no operator that computes with them; exporters put
 place where they have a translation, and refuse where they have none. `DFT` and `STFT` came with opset 17, and
 compilers for accelerators lack them.
 
+The pass `convert_complex_to_real` carries the real and the imaginary part as tensors of their own, complex weights
+too, from where complex tensors come into being to where they end in real ones. Complex inputs, results and state of a
+policy stay: hand over `torch.view_as_real` of them.
+
 ## Example
 
 ```python
@@ -46,9 +50,12 @@ if TYPE_CHECKING:
 class Complex(OperatorCheck):
     code = "GA216"
     name = "complex"
-    remedy = "Carry the real and imaginary parts, or sine and cosine, as real tensors."
+    remedy = (
+        "The pass convert_complex_to_real does it where it can; elsewhere carry the real and imaginary parts as real "
+        "tensors, and hand over torch.view_as_real of complex inputs, results and state."
+    )
     becomes = ("DFT", "STFT")
-    effect = "no ONNX runtime computes with complex tensors; they become pairs of reals"
+    effect = "no ONNX runtime computes with complex tensors; their real and imaginary parts are carried"
 
     def candidates(self, graph: GraphView) -> Iterator[Node]:
         """Every node that gives a complex tensor."""

@@ -55,4 +55,4 @@ class ExportFailed(Check):
         """A refusal that names no node."""
         refusal = subject.refusal
         if refusal is not None and not refusal.missing:
-            yield self.finding(f"{_SAID[refusal.stage]}: {refusal.reason}")
+            yield self.finding(f"{_SAID[refusal.stage]}: {refusal.reason}", place=refusal.place)

@@ -142,14 +142,23 @@ def test_a_small_epsilon_survives_the_exporter_s_optimiser(epsilon):
     torch.testing.assert_close(runner(model)([zero])[0], program.runner()([zero])[0], equal_nan=True)
 
 
-def test_complex_interfaces_are_refused():
+@pytest.mark.parametrize(
+    ("function", "x", "reason"),
+    [
+        (torch.view_as_complex, torch.randn(3, 2), "output is complex64"),
+        (torch.abs, torch.randn(3, dtype=torch.cfloat), "x is complex64"),
+    ],
+)
+def test_complex_interfaces_are_refused_at_their_line(function, x, reason):
     class Policy(nn.Module):
         def forward(self, x):
-            return torch.view_as_complex(x)
+            return function(x)
 
-    _, program = make_program(Policy(), (torch.randn(3, 2),))
-    with pytest.raises(ExportRefused, match="output is complex64"):
+    _, program = make_program(Policy(), (x,))
+    with pytest.raises(ExportRefused, match=f"{reason}.*; hand over torch.view_as_real of it") as refused:
         to_onnx(program, ONNXRUNTIME)
+    place = refused.value.place
+    assert place is not None and place.file == __file__ and place.line == Policy.forward.__code__.co_firstlineno + 1
 
 
 def test_branches_become_if_nodes_without_functions():
