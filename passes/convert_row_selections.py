@@ -35,19 +35,11 @@ from graphaudit.rewrite.edit import (
     replace_node,
 )
 from graphaudit.rewrite.operator_pass import argument, results_read
+from graphaudit.rewrite.rows import ELEMENTWISE
 from graphaudit.rulebook.target import Target
 
 _aten = torch.ops.aten
 _SUMS = frozenset({"aten.sum.default", "aten.sum.dim_IntList", "aten.mean.default", "aten.mean.dim"})
-# Element by element, of any number of tensors.
-_ELEMENTWISE = frozenset(
-    f"aten.{name}"
-    for name in (
-        *("abs", "add", "clamp", "cos", "div", "elu", "exp", "gelu", "leaky_relu", "log", "maximum", "minimum", "mul"),
-        *("neg", "pow", "relu", "rsub", "sigmoid", "silu", "sin", "softplus", "sqrt", "square", "sub", "tanh"),
-        *("_to_copy", "clone", "dropout", "hardtanh", "reciprocal", "rsqrt"),
-    )
-)
 
 
 class ConvertRowSelections(Pass[Program]):
@@ -141,7 +133,7 @@ def _is_by_rows(node: fx.Node, rows: set[fx.Node]) -> bool:
         return node.args[0] in rows and rows.isdisjoint(node.args[1:]) and node.meta["val"].dim() > 1
     if node.target is _aten.embedding.default:
         return node.args[1] in rows and node.args[0] not in rows
-    if _name(node).rpartition(".")[0] not in _ELEMENTWISE:
+    if _name(node).rpartition(".")[0] not in ELEMENTWISE:
         return False
     rank = node.meta["val"].dim()
     for source in node.all_input_nodes:
