@@ -12,10 +12,10 @@ from typing import Any
 from graphaudit import __version__
 from graphaudit.audit.examine import examine
 from graphaudit.audit.subject import Refusal, Subject
-from graphaudit.capture import Blocker, Capture, Event, EventKind, captured_steps, observe
+from graphaudit.capture import Blocker, Capture, EventKind, captured_steps, observe
 from graphaudit.capture.arguments import with_tensors_for_numbers
 from graphaudit.capture.optional import with_zeros_for_none
-from graphaudit.capture.steps import unseen_writes
+from graphaudit.capture.steps import parameters_refused, unseen_writes
 from graphaudit.capture.summary import summarise
 from graphaudit.control_flow import ControlFlow
 from graphaudit.equivalence.certificate import certify, narrowed
@@ -31,7 +31,7 @@ from graphaudit.export.translate import ExportRefused, to_onnx
 from graphaudit.findings import Finding, blocking, merge, refusal
 from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.nans import speaks_of_nan
-from graphaudit.graphs.noise import bound, draws
+from graphaudit.graphs.noise import draws_anew
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.program import Program
 from graphaudit.interface import GuardSlot
@@ -99,7 +99,7 @@ class Journey:
     def _capture(self, form: ControlFlow) -> Capture:
         self.say("capturing")
         made = self._captured(form)
-        if made.program is not None and _draws(made.program):
+        if made.program is not None and draws_anew(made.program.graph):
             self.observation.changes_with_seed = True
         return made
 
@@ -114,7 +114,7 @@ class Journey:
         written = self.observation.of(EventKind.WRITE_PARAMETER)
         policy = with_buffers_for(self.policy, {e.detail for e in written}) if written else self.policy
         if policy is None:
-            return _refused(written)
+            return parameters_refused(written)
         try:
             with DataAsAlias() if written else nullcontext():
                 self.stepped, captured = captured_steps(policy, _user_calls(policy), places, form)
@@ -294,7 +294,8 @@ class Rewriting:
 
     def _simulate(self, program: Program) -> None:
         """What the program gives in float16, where the target computes in that and nothing is drawn."""
-        if self.reference and self._target.compute_dtype == "float16" and not (program.noise or _draws(program)):
+        random = program.noise or draws_anew(program.graph)
+        if self.reference and self._target.compute_dtype == "float16" and not random:
             self._journey.say("simulating float16")
             self._narrowed = [float16_condition(self.reference, program.runner())]
 
@@ -391,16 +392,5 @@ def _translated(program: Program, rulebook: Rulebook) -> OnnxModel | Refusal:
         return Refusal("export", refused.reason, tuple(refused.missing), refused.place)
 
 
-def _refused(written: Sequence[Event]) -> Capture:
-    """A failed capture, because forward writes to parameters that cannot be made state."""
-    reason = "forward writes to the parameter {}, which cannot be made state here"
-    return Capture(None, None, [Blocker(reason.format(e.detail), e.place) for e in written])
-
-
 def _user_calls(policy: Policy) -> list[Sequence[Any]]:
     return [policy.inputs(seed) for seed in range(_OBSERVED_CALLS)] if policy.inputs is not None else []
-
-
-def _draws(program: Program) -> bool:
-    """Whether the graph draws from PyTorch's own generator, and uses what it draws."""
-    return any(n.users and draws(n) and bound(n).get("generator") is None for n in program.graph.nodes)

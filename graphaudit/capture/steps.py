@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphaudit.capture.attributes import AttributeWatch
-from graphaudit.capture.events import Event, EventKind, Observation
+from graphaudit.capture.events import Blocker, Event, EventKind, Observation
 from graphaudit.capture.frontend import Capture, capture
 from graphaudit.capture.written import Written
 from graphaudit.control_flow import ControlFlow
@@ -54,6 +54,12 @@ def unseen_writes(policy: Policy, made: Policy, observation: Observation) -> lis
     roots = [r for r in roots_of(module, {s.path for s in made.interface.state}) if r.path not in known]
     kinds = {True: EventKind.WRITE_BUFFER, False: EventKind.WRITE_ATTRIBUTE}
     return [Event(kinds[r.is_buffer], AttributeWatch.use_of(r.owner, r.name), r.path) for r in roots]
+
+
+def parameters_refused(written: Sequence[Event]) -> Capture:
+    """A failed capture, because forward writes to parameters that cannot be made state."""
+    reason = "forward writes to the parameter {}, which cannot be made state here"
+    return Capture(None, None, [Blocker(reason.format(e.detail), e.place) for e in written])
 
 
 def _with_places(made: Policy | None) -> Policy | None:

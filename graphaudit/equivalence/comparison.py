@@ -55,6 +55,13 @@ class Expected:
         """The magnitude that relative errors refer to, for each element."""
         return scales(self.eager, self.double, self.usual)
 
+    def bound_of(self, sample: int, output: torch.Tensor) -> torch.Tensor:
+        """`bound` for one sample of the block, in the shape of its output; zero where values are compared exactly."""
+        shape = torch.view_as_real(output).shape if output.is_complex() else output.shape
+        if not self.is_float:
+            return torch.zeros(shape, dtype=torch.float64)
+        return self.bound[self.rows_of(sample)].reshape(shape)
+
     def sample_of_row(self, row: int) -> int:
         """The number, within the block, of the sample that a row belongs to."""
         for number, count in enumerate(self.rows):
@@ -142,3 +149,20 @@ def _compare_exactly(expected: Expected, candidate: torch.Tensor) -> Difference:
     delta = (candidate - expected.eager).abs().double()
     none = torch.zeros_like(bad)
     return Difference(candidate, delta, delta, bad, none, none)
+
+
+def same_class(left: torch.dtype, right: torch.dtype) -> bool:
+    """Floats have to match in width, booleans to stay booleans; integers may be of another width."""
+    if left == right:
+        return True
+    return not any(d.is_floating_point or d.is_complex or d is torch.bool for d in (left, right))
+
+
+def is_better(dtype: torch.dtype, own: torch.dtype, inside: torch.dtype) -> bool:
+    """Whether an answer of the float64 copy is more accurate than one of `own` dtype, of a policy that computes in
+    `inside`: what is float64 may have been computed in less."""
+    if own.is_floating_point:
+        return dtype is torch.float64 and not (own is torch.float64 and inside is torch.float64)
+    if own.is_complex:
+        return dtype is torch.complex128 and own is not torch.complex128
+    return same_class(dtype, own)

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphaudit.equivalence import distribution
-from graphaudit.equivalence.comparison import Expected, columns, matrix, real_dtype
+from graphaudit.equivalence.comparison import Expected, columns, is_better, matrix, real_dtype, same_class
 from graphaudit.equivalence.eager import Eager, Standing, seeded, torch_seeded
 from graphaudit.equivalence.inputs import Sample, example_interface, run_error
 from graphaudit.equivalence.roundoff import Roundoff
@@ -188,7 +188,7 @@ class Reference:
             count = len(block[0].rows) if block else len(self.samples)
             if number < first + count:
                 outputs = self._outputs[number]
-                bounds = [_bound_of(expected, number - first, outputs[expected.slot]) for expected in block]
+                bounds = [expected.bound_of(number - first, outputs[expected.slot]) for expected in block]
                 return self._inputs[number], outputs, bounds
             first += count
         raise IndexError(number)
@@ -299,7 +299,7 @@ class Reference:
                 shapes = f"{tuple(result.shape)} instead of {tuple(wanted.shape)}"
                 raise Failure(f"output {name!r} at {origin} has shape {shapes}")
             widened = wanted.dtype is torch.bfloat16 and result.dtype is torch.float32  # no NumPy array holds bfloat16
-            if not (widened or _same_class(result.dtype, wanted.dtype)):
+            if not (widened or same_class(result.dtype, wanted.dtype)):
                 dtypes = f"{result.dtype} instead of {wanted.dtype}".replace("torch.", "")
                 raise Failure(f"output {name!r} at {origin} has dtype {dtypes}")
         return results
@@ -374,7 +374,7 @@ class Reference:
                 answers.append(torch.full_like(self._outputs[number][slot], torch.nan))
                 continue
             answer = given[slot]
-            if not _is_better(answer.dtype, own, self.policy.dtype):
+            if not is_better(answer.dtype, own, self.policy.dtype):
                 return None
             answers.append(answer)
         return matrix(answers, width)
@@ -384,31 +384,7 @@ def _overflowed(outputs: Sequence[torch.Tensor]) -> bool:
     return any(t.is_floating_point() and bool((t.isnan() | t.isposinf()).any()) for t in outputs)
 
 
-def _bound_of(expected: Expected, sample: int, output: torch.Tensor) -> torch.Tensor:
-    shape = torch.view_as_real(output).shape if output.is_complex() else output.shape
-    if not expected.is_float:
-        return torch.zeros(shape, dtype=torch.float64)
-    return expected.bound[expected.rows_of(sample)].reshape(shape)
-
-
 def _is_alike(was: Any, now: Any) -> bool:
     if isinstance(was, torch.Tensor) or isinstance(now, torch.Tensor):
         return isinstance(was, torch.Tensor) and isinstance(now, torch.Tensor)
     return was is now or (type(was) is type(now) and bool(was == now))
-
-
-def _same_class(left: torch.dtype, right: torch.dtype) -> bool:
-    """Floats have to match in width, booleans to stay booleans; integers may be of another width."""
-    if left == right:
-        return True
-    return not any(d.is_floating_point or d.is_complex or d is torch.bool for d in (left, right))
-
-
-def _is_better(dtype: torch.dtype, own: torch.dtype, inside: torch.dtype) -> bool:
-    """Whether an answer of the float64 copy is more accurate than one of `own` dtype, of a policy that computes in
-    `inside`: what is float64 may have been computed in less."""
-    if own.is_floating_point:
-        return dtype is torch.float64 and not (own is torch.float64 and inside is torch.float64)
-    if own.is_complex:
-        return dtype is torch.complex128 and own is not torch.complex128
-    return _same_class(dtype, own)

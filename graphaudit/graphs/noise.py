@@ -113,6 +113,11 @@ def draws(node: fx.Node) -> bool:
     return not (is_dropout and any(key in given and given[key] == off for key, off in _OFF.items()))
 
 
+def draws_anew(graph: fx.Graph) -> bool:
+    """Whether a graph draws from PyTorch's own generator, and uses what it draws."""
+    return any(n.users and draws(n) and bound(n).get("generator") is None for n in graph.nodes)
+
+
 def bound(node: fx.Node) -> dict[str, Any]:
     """The arguments of an operator's call by name, defaults included."""
     target = node.target

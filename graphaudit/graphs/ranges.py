@@ -7,10 +7,10 @@ allow for rounding: a sigmoid reaches 0 and 1, a softmax 0. A graph input can be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
-from typing import NamedTuple
 
+from graphaudit.graphs.intervals import ANY, INF, UNIT, Interval, even_power, guarded, hull, inverse, product, times
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import (
     COPIES,
@@ -23,27 +23,6 @@ from graphaudit.graphs.walk import (
     reduction_behind,
 )
 
-INF = math.inf
-
-
-class Interval(NamedTuple):
-    """All numbers from `low` to `high`, both included."""
-
-    low: float
-    high: float
-
-    def has(self, number: float) -> bool:
-        """Whether `number` is among them."""
-        return self.low <= number <= self.high
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether both ends are finite."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
-
-
-ANY = Interval(-INF, INF)
-UNIT = Interval(0.0, 1.0)
 _OF_DTYPE = {"bool": UNIT, "uint8": Interval(0, 255), "int8": Interval(-128, 127)}
 
 
@@ -131,32 +110,12 @@ def _of_constant(value: Value) -> Interval:
     return ANY if math.isnan(low) or math.isnan(high) else Interval(low, high)
 
 
-def _hull(intervals: Sequence[Interval]) -> Interval:
-    return Interval(min(i.low for i in intervals), max(i.high for i in intervals)) if intervals else ANY
-
-
-def _times(a: float, b: float) -> float:
-    return 0.0 if a == 0 or b == 0 else a * b
-
-
-def _product(a: Interval, b: Interval) -> Interval:
-    ends = [_times(x, y) for x in a for y in b]
-    return Interval(min(ends), max(ends))
-
-
-def _guarded(function: Callable[[float], float], x: float) -> float:
-    try:
-        return function(x)
-    except OverflowError:
-        return INF
-
-
 def _monotone(function: Callable[[float], float], low: float = -INF, high: float = INF) -> Rule:
     """An increasing function on [low, high]."""
 
     def rule(ranges: Ranges, node: Node) -> Interval:
         given = ranges.first(node)
-        return Interval(_guarded(function, max(given.low, low)), _guarded(function, min(max(given.high, low), high)))
+        return Interval(guarded(function, max(given.low, low)), guarded(function, min(max(given.high, low), high)))
 
     return rule
 
@@ -193,7 +152,7 @@ def _scaled(ranges: Ranges, node: Node, first: bool = False) -> tuple[Interval, 
         return ANY, ANY
     alpha = node.attributes.get("alpha", 1)
     position = 0 if first else 1
-    pair[position] = _product(pair[position], ranges.of(float(alpha)))
+    pair[position] = product(pair[position], ranges.of(float(alpha)))
     return pair[0], pair[1]
 
 
@@ -202,31 +161,20 @@ def _mul(ranges: Ranges, node: Node) -> Interval:
     if len(pair) != 2:
         return ANY
     if ranges.is_square(node):
-        return _even(pair[0], 2)
-    return _product(*pair)
+        return even_power(pair[0], 2)
+    return product(*pair)
 
 
 def _div(ranges: Ranges, node: Node) -> Interval:
     pair = ranges.of_operands(node)
     if len(pair) != 2 or pair[1].has(0) or node.attributes.get("rounding_mode") is not None:
         return ANY
-    return _product(pair[0], _inverse(pair[1]))
-
-
-def _inverse(given: Interval) -> Interval:
-    low = 0.0 if math.isinf(given.high) else 1 / given.high
-    high = 0.0 if math.isinf(given.low) else 1 / given.low
-    return Interval(low, high)
+    return product(pair[0], inverse(pair[1]))
 
 
 def _reciprocal(ranges: Ranges, node: Node) -> Interval:
     given = ranges.first(node)
-    return ANY if given.has(0) else _inverse(given)
-
-
-def _even(given: Interval, exponent: float) -> Interval:
-    ends = [_guarded(lambda x: abs(x) ** exponent, end) for end in given]
-    return Interval(0.0 if given.has(0) else min(ends), max(ends))
+    return ANY if given.has(0) else inverse(given)
 
 
 def _pow(ranges: Ranges, node: Node) -> Interval:
@@ -235,14 +183,14 @@ def _pow(ranges: Ranges, node: Node) -> Interval:
         return ANY
     given = ranges.first(node)
     if float(exponent).is_integer() and exponent % 2 == 0:
-        return _even(given, exponent)
+        return even_power(given, exponent)
     if float(exponent).is_integer():
-        return Interval(*(math.copysign(_guarded(lambda x: abs(x) ** exponent, end), end) for end in given))
-    return _even(given, exponent) if given.low >= 0 else ANY
+        return Interval(*(math.copysign(guarded(lambda x: abs(x) ** exponent, end), end) for end in given))
+    return even_power(given, exponent) if given.low >= 0 else ANY
 
 
 def _abs(ranges: Ranges, node: Node) -> Interval:
-    return _even(ranges.first(node), 1)
+    return even_power(ranges.first(node), 1)
 
 
 def _neg(ranges: Ranges, node: Node) -> Interval:
@@ -283,7 +231,7 @@ def _sum(ranges: Ranges, node: Node) -> Interval:
     sizes = [source.shape[d] for d in dims] if dims is not None and source is not None and source.shape else []
     count = math.prod(s for s in sizes if isinstance(s, int))
     if all(isinstance(s, int) for s in sizes):
-        return Interval(_times(given.low, count), _times(given.high, count))
+        return Interval(times(given.low, count), times(given.high, count))
     return Interval(min(given.low, 0.0) * INF if given.low < 0 else 0.0, INF if given.high > 0 else 0.0)
 
 
@@ -294,7 +242,7 @@ def _cumsum(ranges: Ranges, node: Node) -> Interval:
     if not shape or not isinstance(dim, int) or not isinstance(shape[dim], int):
         return Interval(0.0 if given.low >= 0 else -INF, 0.0 if given.high <= 0 else INF)
     count = int(shape[dim])
-    return Interval(min(given.low, _times(given.low, count)), max(given.high, _times(given.high, count)))
+    return Interval(min(given.low, times(given.low, count)), max(given.high, times(given.high, count)))
 
 
 def _index_of(ranges: Ranges, node: Node) -> Interval:  # noqa: ARG001
@@ -307,11 +255,11 @@ def _index_of(ranges: Ranges, node: Node) -> Interval:  # noqa: ARG001
 
 def _einsum(ranges: Ranges, node: Node) -> Interval:
     """A product of all operands; where it is summed as well, only its sign is known."""
-    product = reduce(_product, [ranges.of(v) for v in node.inputs if v is not None], Interval(1.0, 1.0))
+    found = reduce(product, [ranges.of(v) for v in node.inputs if v is not None], Interval(1.0, 1.0))
     given, arrow, result = str(node.attributes.get("equation", "")).replace(" ", "").partition("->")
     if arrow and "." not in given and set(given) - {","} == set(result):
-        return product
-    return Interval(0.0 if product.low >= 0 else -INF, 0.0 if product.high <= 0 else INF)
+        return found
+    return Interval(0.0 if found.low >= 0 else -INF, 0.0 if found.high <= 0 else INF)
 
 
 def _extreme(ranges: Ranges, node: Node) -> Interval:
@@ -319,17 +267,17 @@ def _extreme(ranges: Ranges, node: Node) -> Interval:
 
 
 def _any_input(ranges: Ranges, node: Node) -> Interval:
-    return _hull([ranges.of(v) for v in node.inputs if v is not None])
+    return hull([ranges.of(v) for v in node.inputs if v is not None])
 
 
 def _masked_fill(ranges: Ranges, node: Node) -> Interval:
     value = node.attributes.get("value", node.inputs[2] if len(node.inputs) > 2 else None)
-    return _hull([ranges.first(node), ranges.of(value)])
+    return hull([ranges.first(node), ranges.of(value)])
 
 
 def _where(ranges: Ranges, node: Node) -> Interval:
     guarded = _without_zero(ranges, node)
-    return guarded or _hull(
+    return guarded or hull(
         ranges.of_operands(node)[1:] if "self" not in node.attributes else _where_scalar(ranges, node)
     )
 
@@ -373,7 +321,7 @@ def _remainder(ranges: Ranges, node: Node) -> Interval:
 
 
 def _softplus_of(x: float) -> float:
-    return x if x > 40 else math.log1p(_guarded(math.exp, x))
+    return x if x > 40 else math.log1p(guarded(math.exp, x))
 
 
 _ABOVE_ZERO = 2.0**-126  # the smallest normal number stands for "above zero"
@@ -399,7 +347,7 @@ def _rules() -> dict[str, Rule]:
         "log1p": _monotone(lambda x: math.log1p(x) if x > -1 else -INF, low=-1.0),
         "sqrt": _monotone(math.sqrt, low=0.0),
         "tanh": _monotone(math.tanh),
-        "sigmoid": _monotone(lambda x: 1 / (1 + _guarded(math.exp, -x))),
+        "sigmoid": _monotone(lambda x: 1 / (1 + guarded(math.exp, -x))),
         "relu": _monotone(lambda x: max(x, 0.0)),
         "softplus": _monotone(_softplus_of),
         "floor": _monotone(lambda x: x if math.isinf(x) else math.floor(x)),
@@ -409,7 +357,7 @@ def _rules() -> dict[str, Rule]:
         "elu": _always(_ELU_LOW, INF),
         "silu": _always(-0.2785, INF),
         "gelu": _always(-0.1701, INF),
-        "abs": _abs, "neg": _neg, "pow": _pow, "square": lambda r, n: _even(r.first(n), 2),
+        "abs": _abs, "neg": _neg, "pow": _pow, "square": lambda r, n: even_power(r.first(n), 2),
         "add": _add, "sub": _sub, "rsub": _rsub, "mul": _mul, "div": _div, "reciprocal": _reciprocal,
         "clamp": _clamp, "clamp_min": _clamp, "clamp_max": _clamp, "hardtanh": _clamp,
         "maximum": _maximum, "minimum": _minimum, "max": _extreme, "min": _extreme,

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from graphaudit.graphs.fx_view import view_program
-from graphaudit.graphs.ranges import Interval, Ranges
+from graphaudit.graphs.intervals import Interval
+from graphaudit.graphs.ranges import Ranges
 from tests.helpers import make_program
 from tests.passes.helpers import Unary
 
