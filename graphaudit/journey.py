@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ from graphaudit.policy.deployed import unread
 from graphaudit.policy.gradients import with_gradients
 from graphaudit.policy.isolation import Fingerprint
 from graphaudit.policy.stateful import StateRefused
-from graphaudit.policy.written_parameters import DataAsAlias, with_buffers_for
+from graphaudit.policy.written_parameters import with_buffers_for
 from graphaudit.registry import checks
 from graphaudit.results import CaptureSummary, PassRow, PolicySummary, Report
 from graphaudit.rewrite.base import Level, Pass
@@ -116,8 +115,7 @@ class Journey:
         if policy is None:
             return parameters_refused(written)
         try:
-            with DataAsAlias() if written else nullcontext():
-                self.stepped, captured = captured_steps(policy, _user_calls(policy), places, form)
+            self.stepped, captured = captured_steps(policy, _user_calls(policy), places, form)
         except StateRefused as refused:
             place = next((p for path, p in places if path == refused.root), None)
             return Capture(None, None, [Blocker(refused.reason, place, remedy=refused.remedy)])

@@ -23,6 +23,7 @@ from graphaudit.quiet import quiet
 
 _TRACE_ENTRY = "/torch/export/_trace.py"
 _GET_DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
+_SET_DATA = torch.Tensor.data.__set__  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -64,13 +65,22 @@ def decisions_on_sizes() -> Iterator[list[str]]:
         torch.SymBool.__bool__ = original  # type: ignore[method-assign]
 
 
-class DataDetached(TorchFunctionMode):
-    """`x.data` is `x.detach()` inside. torch.export cannot follow the former, and its strict form takes what the
-    example gives for a constant (torch 2.13)."""
+class DataAsAlias(TorchFunctionMode):
+    """`x.data` is an alias of x, and `x.data = y` copies y into x: what eager does, in operators of a graph.
+
+    torch.export cannot follow either, and its strict form takes what the example gives for a constant (torch 2.13).
+    Raises ValueError where y has another shape.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func == _GET_DATA:
             return args[0].detach()
+        if func == _SET_DATA:
+            given, value = args
+            if value.shape != given.shape:
+                raise ValueError(f"data of shape {tuple(value.shape)} for a tensor of shape {tuple(given.shape)}")
+            given.detach().copy_(value)
+            return None
         return func(*args, **(kwargs or {}))
 
 

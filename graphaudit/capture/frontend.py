@@ -15,7 +15,7 @@ from torch import fx, nn
 from torch.export import ExportedProgram
 
 from graphaudit.capture.calls import Call, example_call, other_call
-from graphaudit.capture.context import DataDetached, decisions_on_sizes, tracing
+from graphaudit.capture.context import DataAsAlias, decisions_on_sizes, tracing
 from graphaudit.capture.control_flow import FASTER_AS_LOOP, UNDRAWN, Bounds, Refused, Regions, Session, predicated
 from graphaudit.capture.events import Blocker, Frozen
 from graphaudit.capture.frozen import compare_captures
@@ -210,7 +210,7 @@ def _state_traced(module: nn.Module, session: Session | None) -> AbstractContext
 
 
 def _torch_export(session: Session, call: Call, *, strict: bool) -> ExportedProgram:
-    with nullcontext() if strict else DataDetached():
+    with nullcontext() if strict else DataAsAlias():
         exported = torch.export.export(
             session.root, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=strict
         )

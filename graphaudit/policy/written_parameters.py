@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
-import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from graphaudit.policy.isolation import private_copy
 from graphaudit.policy.policy import Policy
@@ -34,18 +31,3 @@ def with_buffers_for(policy: Policy, names: Collection[str]) -> Policy | None:
         del part._parameters[name]
         part.register_buffer(name, parameter.detach().clone())
     return replace(policy, module=copied.module)
-
-
-class DataAsAlias(TorchFunctionMode):
-    """`t.data` is an alias of `t`, and `t.data = x` copies x into t: what eager does, in operators of a graph."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func == torch.Tensor.data.__get__:  # type: ignore[attr-defined]
-            return args[0].detach()
-        if func == torch.Tensor.data.__set__:  # type: ignore[attr-defined]
-            given, value = args
-            if value.shape != given.shape:
-                raise ValueError(f"data of shape {tuple(value.shape)} for a tensor of shape {tuple(given.shape)}")
-            given.detach().copy_(value)
-            return None
-        return func(*args, **(kwargs or {}))
