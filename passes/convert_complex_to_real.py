@@ -9,8 +9,8 @@
     rfft(x), irfft((a, b))             →  products with matrices of cosines and sines; fft and ifft alike
     view_as_real((a, b))               →  stack([a, b], -1)
 
-- For targets that get an ONNX model. torch's exporter has complex forms of its own for some operators (not for exp,
-  polar, einsum, where, div or complex weights), with a last dimension of 2.
+- For targets that get an ONNX model. torch's exporter has complex forms of its own for some operators, with a last
+  dimension of 2, but none for exp, einsum, where, select, unsqueeze or expand (onnxscript, torch_lib/ops/core.py).
 - Complex tensors that are computed with one another are converted together, or not at all.
 - Transforms are of known length, at most 512.
 - Left alone, with the reason: operators without a real form, and with them what they are computed with; complex inputs,
