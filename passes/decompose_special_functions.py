@@ -5,14 +5,16 @@
     lgamma(x)   →  Taylor's series at 2 after steps by 1 into [1.5, 2.5]; Stirling's series from 8 up;
                    log(pi / |sin(pi x)|) - lgamma(1 - x) for x < 0.5
     digamma(x)  →  its asymptotic series after steps by 1 to 8 and more; digamma(1 - x) - pi / tan(pi x) for x < 0
+    atan2(y, x)      →  ±a or ±(pi - a), a = atan(|y| / |x|)   by the signs of y and x, those of zeros too
     hypot(x, y)      →  m * sqrt(1 + (n / m)²)                 m, n: the larger and the smaller of |x| and |y|
     copysign(x, y)   →  where(signbit(y), -|x|, |x|)          signbit(x): x < 0, or 1 / x is -infinity
     fmax(x, y)       →  max(x, y), and the other one where one is NaN; fmin likewise
     logaddexp(x, y)  →  max(x, y) + log1p(exp(-|x - y|))      logaddexp2 likewise
 
 - float32 and float64; the number of terms follows from the dtype.
-- Left alone: other dtypes. copysign and signbit take any; a NaN counts as positive there, since ONNX does not see its
-  sign.
+- Left alone: other dtypes; and atan2 for targets that run torch's operators. torch.onnx (2.13) translates it without
+  the signs of zeros, and straight back, atan2(0, -1), becomes -pi.
+- atan2, copysign and signbit take any dtype; a NaN counts as positive there, since ONNX does not see its sign.
 
 The results differ from torch's by rounding. Poles, infinities and NaN are as in torch.
 
@@ -74,7 +76,7 @@ class DecomposeSpecialFunctions(OperatorPass):
     target_ops = frozenset(
         {"aten.erfinv", "aten.special_erfinv", "aten.lgamma", "aten.digamma"}
         | {"aten.hypot", "aten.logaddexp", "aten.logaddexp2", "aten.special_ndtri", "aten.copysign", "aten.signbit"}
-        | {"aten.fmax", "aten.fmin"}
+        | {"aten.fmax", "aten.fmin", "aten.atan2"}
     )
     claims = Claim.EQUIVALENT
 
@@ -84,6 +86,8 @@ class DecomposeSpecialFunctions(OperatorPass):
         assert isinstance(source, fx.Node)
         dtype = source.meta["val"].dtype
         name = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
+        if name == "atan2" and target.graph == "fx":
+            return "the target runs torch's own"
         if name in _OF_ANY:
             return _OF_ANY[name]
         if dtype not in _SERIES_TERMS:
@@ -165,6 +169,15 @@ def _hypot(x: Tensor, y: Tensor) -> Tensor:
     return torch.where(infinite, torch.inf, large * (1 + ratio * ratio).sqrt())
 
 
+def _atan2(y: Tensor, x: Tensor) -> Tensor:
+    y, x = (t if t.is_floating_point() else t.to(torch.get_default_dtype()) for t in (y, x))
+    height, width = y.abs(), x.abs()
+    angle = torch.where((height == torch.inf) & (width == torch.inf), 1.0, height / width).atan()
+    angle = torch.where((height == 0) & (width == 0), 0.0, angle)
+    angle = torch.where(_signbit(x), math.pi - angle, angle)
+    return torch.where(_signbit(y), -angle, angle)
+
+
 def _logaddexp(x: Tensor, y: Tensor) -> Tensor:
     distance = torch.where(x == y, 0.0, x - y).abs()  # two equal infinities are no NaN
     return torch.maximum(x, y) + distance.neg().exp().log1p()
@@ -197,6 +210,7 @@ def _fmin(x: Tensor, y: Tensor) -> Tensor:
 
 # Whatever the dtype.
 _OF_ANY: dict[str, Function] = {
+    "atan2": _atan2,
     "hypot": _hypot,
     "logaddexp": _logaddexp,
     "logaddexp2": _logaddexp2,

@@ -6,9 +6,9 @@ Reports `torch.atan2`.
 
 ## Why it matters
 
-The quotient y / x overflows or rounds to zero in float16 long before the angle does, and the sign of zero, which
-decides between π and −π, is lost on the way. At the cut the angle jumps by 2π, so tiny differences decide what a
-policy sees.
+The quotient y / x rounds to zero in float16 long before the angle does, and torch.onnx's own translation loses the
+sign of zero, which decides between π and −π; `decompose_special_functions` keeps it. At the cut the angle jumps by
+2π, so tiny differences decide what a policy sees.
 
 ## Example
 

@@ -68,6 +68,8 @@ def test_quantiles_of_the_normal_distribution():
 
 PAIRS = torch.cartesian_prod(*[torch.tensor([0.0, -0.0, 3.0, -4.0, 1e-30, 1e30, 3e38, -90.0, INF, -INF])] * 2)
 OF_TWO = {
+    "atan2": torch.atan2,
+    "atan2, of whole numbers": lambda y, x: torch.atan2(y.sign().long(), x.sign().long()).to(x.dtype),
     "copysign": torch.copysign,
     "copysign, a number": lambda x, y: torch.minimum(torch.copysign(x, -0.0), y),
     "signbit": lambda x, y: torch.signbit(x) == torch.signbit(y),
