@@ -7,10 +7,11 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from onnxscript import opset18 as op
+from onnxscript import opset18
 from onnxscript.function_libs.torch_lib.ops.core import aten_sort
 
 aten = torch.ops.aten
+op: Any = opset18  # onnxscript types the operators for evaluation, and these functions are traced
 
 
 def _masked_select(self: Any, mask: Any) -> Any:
