@@ -19,4 +19,4 @@ def test_names_the_defect(name: str) -> None:
     assert wanted <= {f.name for f in found}
     assert subject.captured or any(f.severity is Severity.ERROR for f in found)
     if name.split("_")[1] in CONTROLS:
-        assert found == []
+        assert [f for f in found if f.severity is not Severity.NOTE] == []
