@@ -57,6 +57,8 @@ def _conjuncts(value: Any) -> Iterator[fx.Node]:
         if value.target in both:
             for part in value.args[:2]:
                 yield from _conjuncts(part)
+        elif value.target is torch.ops.aten.clone.default:
+            yield from _conjuncts(value.args[0])
         else:
             yield value
 

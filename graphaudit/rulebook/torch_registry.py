@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-_made: dict[int, Any] = {}  # opset → the table as torch makes it
+import torch
+
+# (opset, number of operators that PyTorch knows) → table: libraries that are imported later bring theirs
+_made: dict[tuple[int, int], Any] = {}
 
 
 @contextmanager
@@ -30,10 +33,11 @@ def one_registry() -> Iterator[None]:
         return
 
     def copied(_: type, opset_version: int = usual) -> Any:
-        if opset_version not in _made:
+        known = opset_version, len(torch._C._dispatch_get_all_op_names())
+        if known not in _made:
             with _replaced(TracedOnnxFunction, "function_ir", property(_only_the_domain)):
-                _made[opset_version] = make(opset_version)
-        return _copy(_made[opset_version], ONNXRegistry)
+                _made[known] = make(opset_version)
+        return _copy(_made[known], ONNXRegistry)
 
     with _replaced(ONNXRegistry, "from_torchlib", classmethod(copied)):
         yield

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import torch
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
@@ -19,6 +21,14 @@ def test_it_is_what_torch_makes():
     for target, metas in theirs.functions.items():
         assert [m.onnx_function for m in ours.functions[target]] == [m.onnx_function for m in metas]
         assert [m.signature for m in ours.functions[target]] == [m.signature for m in metas]
+
+
+def test_operators_of_a_library_that_is_imported_later_are_in_it():
+    with quiet(), one_registry():
+        ONNXRegistry.from_torchlib(opset_version=18)
+        importlib.import_module("torch.ao.quantization.fx._decomposed")
+        ours = ONNXRegistry.from_torchlib(opset_version=18)
+    assert ours.is_registered(torch.ops.quantized_decomposed.quantize_per_tensor.default)
 
 
 def test_what_one_export_adds_is_not_there_in_the_next():
