@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-# (opset, number of operators that PyTorch knows) → table: libraries that are imported later bring theirs
-_made: dict[tuple[int, int], Any] = {}
+# opset → the operators that PyTorch knew, because libraries that are imported later bring theirs, and the table
+_made: dict[int, tuple[frozenset[str], Any]] = {}
 
 
 @contextmanager
@@ -33,11 +33,11 @@ def one_registry() -> Iterator[None]:
         return
 
     def copied(_: type, opset_version: int = usual) -> Any:
-        known = opset_version, len(torch._C._dispatch_get_all_op_names())
-        if known not in _made:
+        operators = frozenset(torch._C._dispatch_get_all_op_names())
+        if opset_version not in _made or _made[opset_version][0] != operators:
             with _replaced(TracedOnnxFunction, "function_ir", property(_only_the_domain)):
-                _made[known] = make(opset_version)
-        return _copy(_made[known], ONNXRegistry)
+                _made[opset_version] = operators, make(opset_version)
+        return _copy(_made[opset_version][1], ONNXRegistry)
 
     with _replaced(ONNXRegistry, "from_torchlib", classmethod(copied)):
         yield
