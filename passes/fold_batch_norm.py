@@ -62,12 +62,9 @@ class FoldBatchNorm(Pass[Program]):
         """Fold each batch norm backwards if possible, else forwards, else say why not."""
         result = PassResult(artifact)
         for node in artifact.graph.find_nodes(op="call_function", target=_NORM):
-            site = Site(node.name, artifact.place(node))
+            name, place = node.name, artifact.place(node)
             reason = _fold(artifact, node, self.options.max_amplification)
-            if reason:
-                result.left.append(Site(site.node, site.place, reason))
-            else:
-                result.rewritten.append(site)
+            (result.left if reason else result.rewritten).append(Site(name, place, reason))
         if result.changed:
             artifact.finish()
         return result

@@ -48,12 +48,9 @@ class FoldFeatureMeans(Pass[Program]):
             layer, view = _layer(node)
             if layer is None:
                 continue
-            site = Site(node.name, artifact.place(node))
+            name, place = node.name, artifact.place(node)
             reason = _fold(artifact, node, view, layer)
-            if reason:
-                result.left.append(Site(site.node, site.place, reason))
-            else:
-                result.rewritten.append(site)
+            (result.left if reason else result.rewritten).append(Site(name, place, reason))
         if result.changed:
             artifact.finish()
         return result

@@ -49,12 +49,9 @@ class RemoveUnreadFeatures(Pass[Program]):
             parts = [part for reader in layer.users for part in _parts(layer, reader)]
             if not parts:
                 continue
-            site = Site(layer.name, artifact.place(layer))
+            name, place = layer.name, artifact.place(layer)
             reason = _narrow(artifact, layer, parts)
-            if reason:
-                result.left.append(Site(site.node, site.place, reason))
-            else:
-                result.rewritten.append(site)
+            (result.left if reason else result.rewritten).append(Site(name, place, reason))
         if result.changed:
             artifact.finish()
         return result

@@ -153,7 +153,7 @@ def _compute_constants(model: onnx.ModelProto) -> None:
             constant.update(node.output)
     values = _run(model, computed)
     graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
-    kept = [node for node in graph.node if node not in computed or not values.keys() >= set(filter(None, node.output))]
+    kept = [node for node in graph.node if values.keys().isdisjoint(node.output)]
     _keep(graph, kept)
 
 
