@@ -8,6 +8,7 @@ from graphaudit.findings import Severity
 from tests.rules.checks.subjects import CASES, case, findings, ours
 
 CONTROLS = ("010", "068", "135", "171", "172", "174", "175", "176", "186", "203")
+NOTES = {"case_175_attention_padding_ok": ["fast-path-specialisation"]}  # eager calls the fused attention there
 FILES = sorted(p.stem for p in CASES.glob("case_*.py"))
 
 
@@ -19,4 +20,4 @@ def test_names_the_defect(name: str) -> None:
     assert wanted <= {f.name for f in found}
     assert subject.captured or any(f.severity is Severity.ERROR for f in found)
     if name.split("_")[1] in CONTROLS:
-        assert [f for f in found if f.severity is not Severity.NOTE] == []
+        assert [f.name for f in found] == NOTES.get(name, [])
