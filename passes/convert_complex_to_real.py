@@ -33,7 +33,7 @@ from torch.utils import _pytree as pytree
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult, Site
 from graphaudit.rewrite.complex_forms import NoForm, Pair, form_of
 from graphaudit.rewrite.constants import constant
 from graphaudit.rewrite.edit import insert_call, insert_function
@@ -195,7 +195,7 @@ def _in_dtype_of(node: fx.Node, form: Any) -> Any:
 def _inside_regions(program: Program) -> Iterator[Site]:
     for node in program.calls():
         if node.graph is not program.graph and _is_complex(node):
-            yield Site(node.name, program.place(node), "it stands inside a branch or a loop")
+            yield Site(node.name, program.place(node), INSIDE_REGION)
 
 
 def _name(target: Any) -> str:

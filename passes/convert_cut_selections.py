@@ -26,7 +26,7 @@ from graphaudit.equivalence.verdict import Claim
 from graphaudit.findings import Place
 from graphaudit.graphs.fx_view import operator_name
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassResult
 from graphaudit.rewrite.edit import erase_with_readers, insert_function, is_only_asserted, propagate_from, replace_node
 from graphaudit.rewrite.operator_pass import argument
 from graphaudit.rulebook.target import Target
@@ -56,7 +56,7 @@ class ConvertCutSelections(Pass[Program]):
             reason = _why_left(node)
             if not reason:
                 _convert(artifact, node, place)
-            (result.left if reason else result.rewritten).append(Site(node.name, place, reason))
+            result.record(node.name, place, reason)
         if result.changed:
             artifact.finish()
         return result

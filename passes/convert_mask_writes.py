@@ -18,7 +18,7 @@ from torch import Tensor, fx
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.selection import where
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rewrite.operator_pass import argument
 from graphaudit.rulebook.target import Target
@@ -41,9 +41,9 @@ class ConvertMaskWrites(Pass[Program]):
         result = PassResult(artifact)
         for node in artifact.graph.find_nodes(op="call_function", target=_aten.index_put.default):
             if any(_is_mask(index) for index in node.args[1]):
-                site = Site(node.name, artifact.place(node))
+                name, place = node.name, artifact.place(node)
                 reason = _convert_write(node)
-                (result.left if reason else result.rewritten).append(Site(site.node, site.place, reason))
+                result.record(name, place, reason)
         if result.changed:
             artifact.finish()
         return result

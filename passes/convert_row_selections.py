@@ -26,7 +26,7 @@ from torch import Tensor, fx
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.fx_view import operator_name
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassResult
 from graphaudit.rewrite.edit import (
     erase_with_readers,
     insert_call,
@@ -58,9 +58,9 @@ class ConvertRowSelections(Pass[Program]):
         for node in list(artifact.graph.nodes):
             if node.op != "call_function" or not _selects(node):
                 continue
-            site = Site(node.name, artifact.place(node))
+            name, place = node.name, artifact.place(node)
             reason = _convert(node)
-            (result.left if reason else result.rewritten).append(Site(site.node, site.place, reason))
+            result.record(name, place, reason)
         if result.changed:
             artifact.finish()
         return result

@@ -29,7 +29,7 @@ from torch import fx
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.fx_view import operator_name
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_call, insert_function, is_only_asserted, replace_node
 from graphaudit.rewrite.operator_pass import argument
 from graphaudit.rewrite.rows import (
@@ -70,9 +70,8 @@ class ConvertRowWrites(Pass[Program]):
             reason = selected.follow()
             if not selected.writes:
                 continue
-            reported = result.left if reason else result.rewritten
             for node in (*selected.starts, *selected.writes):
-                reported.append(Site(node.name, artifact.place(node), reason))
+                result.record(node.name, artifact.place(node), reason)
             if not reason:
                 selected.rebuild()
         if result.changed:

@@ -34,7 +34,7 @@ from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.onnx_model import OnnxModel
 from graphaudit.graphs.onnx_view import view_model
 from graphaudit.graphs.view import Node, Value
-from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
+from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassOptions, PassResult, Site
 from graphaudit.rewrite.conversion import Draft, Judge, Judges, Way, convert
 from graphaudit.rulebook import Support, load_rulebook
 from graphaudit.rulebook.bodies import function_body
@@ -81,7 +81,7 @@ class DecomposeOnnxOperators(Pass[OnnxModel]):
             if judge.answer(node).support is not Support.UNSUPPORTED:
                 continue
             if node.graph:
-                result.left.append(Site(node.name, node.place, "it stands inside a branch or a loop"))
+                result.left.append(Site(node.name, node.place, INSIDE_REGION))
                 continue
             made = convert(artifact, node, partial(_ways, self.options.float32), judge)
             (result.rewritten if made.way else result.left).append(Site(node.name, node.place, made.failure, made))

@@ -27,7 +27,7 @@ from torch import fx
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult
 from graphaudit.rewrite.constants import constant
 from graphaudit.rewrite.layers import (
     LINEAR,
@@ -64,7 +64,7 @@ class FoldBatchNorm(Pass[Program]):
         for node in artifact.graph.find_nodes(op="call_function", target=_NORM):
             name, place = node.name, artifact.place(node)
             reason = _fold(artifact, node, self.options.max_amplification)
-            (result.left if reason else result.rewritten).append(Site(name, place, reason))
+            result.record(name, place, reason)
         if result.changed:
             artifact.finish()
         return result

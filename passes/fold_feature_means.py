@@ -22,7 +22,7 @@ from torch import fx
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassResult
 from graphaudit.rewrite.layers import LINEAR, parameters, replace_layer
 from graphaudit.rewrite.operator_pass import argument, shape
 from graphaudit.rulebook.target import Target
@@ -50,7 +50,7 @@ class FoldFeatureMeans(Pass[Program]):
                 continue
             name, place = node.name, artifact.place(node)
             reason = _fold(artifact, node, view, layer)
-            (result.left if reason else result.rewritten).append(Site(name, place, reason))
+            result.record(name, place, reason)
         if result.changed:
             artifact.finish()
         return result

@@ -21,7 +21,7 @@ from torch import fx
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassResult
 from graphaudit.rewrite.layers import LINEAR, parameters, replace_layer
 from graphaudit.rewrite.operator_pass import argument
 from graphaudit.rulebook.target import Target
@@ -51,7 +51,7 @@ class RemoveUnreadFeatures(Pass[Program]):
                 continue
             name, place = layer.name, artifact.place(layer)
             reason = _narrow(artifact, layer, parts)
-            (result.left if reason else result.rewritten).append(Site(name, place, reason))
+            result.record(name, place, reason)
         if result.changed:
             artifact.finish()
         return result

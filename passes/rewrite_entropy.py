@@ -29,7 +29,7 @@ from graphaudit.graphs.program import Program
 from graphaudit.graphs.ranges import Ranges
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import base_op, is_same, number, operands, producer, reduced_dims
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_function
 from graphaudit.rewrite.repair import why_left
 from graphaudit.rulebook.target import Target
@@ -65,7 +65,8 @@ class RewriteEntropy(Pass[Program]):
                 product, old = nodes[node.name], nodes[logarithm.name]
                 new = insert_function(product, _limit, (nodes[weight.name], old))
                 product.replace_input_with(old, new)
-            (result.left if reason else result.rewritten).append(_site(view, node, logarithm, reason))
+            shown = _shown(view, node, logarithm)
+            result.record(shown.name, shown.place, reason)
         if result.changed:
             artifact.finish()
         return result
@@ -75,11 +76,11 @@ def _limit(weight: Tensor, logarithm: Tensor) -> Tensor:
     return torch.where(weight == 0, 0.0, logarithm)
 
 
-def _site(view: GraphView, node: Node, logarithm: Value, reason: str) -> Site:
+def _shown(view: GraphView, node: Node, logarithm: Value) -> Node:
     """The logarithm itself, where its line is not that of the product and nothing else reads it."""
     log = producer(view, logarithm)
     alone = log is not None and len(view.consumers(log.outputs[0])) == 1
-    return Site(log.name, log.place, reason) if alone and log is not None else Site(node.name, node.place, reason)
+    return log if alone and log is not None else node
 
 
 class _Finder:

@@ -35,7 +35,7 @@ from graphaudit.graphs.ranges import Ranges
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import COPIES, base_op, number, operands
 from graphaudit.graphs.zero_divisions import is_zero_with
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rulebook.target import Target
 
@@ -84,8 +84,8 @@ class RewriteFloat16Epsilons(Pass[Program]):
         ranges = Ranges(view)
         nodes = {n.name: n for n in artifact.graph.nodes}
         for guard in _find(view, ranges):
-            reason = "it stands inside a branch or a loop" if guard.node.graph else _put_in(view, ranges, guard, nodes)
-            (result.left if reason else result.rewritten).append(Site(guard.node.name, guard.node.place, reason))
+            reason = INSIDE_REGION if guard.node.graph else _put_in(view, ranges, guard, nodes)
+            result.record(guard.node.name, guard.node.place, reason)
         if result.changed:
             artifact.finish()
         return result

@@ -35,7 +35,7 @@ from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import COPIES, RESHAPES, base_op, is_copy, number, operands, origin, producer, reduced_dims
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rulebook.target import Target
 
@@ -82,10 +82,10 @@ class RewriteFloat16Masks(Pass[Program]):
         view = view_program(artifact)
         nodes = {n.name: n for n in artifact.graph.nodes}
         for found in _find(view):
-            reason = "it stands inside a branch or a loop" if found.node.graph else _why_visible(view, found.node)
+            reason = INSIDE_REGION if found.node.graph else _why_visible(view, found.node)
             if not reason:
                 _replace(artifact, found, nodes, _chooses_in_rows(view, found.node))
-            (result.left if reason else result.rewritten).append(Site(found.node.name, found.node.place, reason))
+            result.record(found.node.name, found.node.place, reason)
         if result.changed:
             artifact.finish()
         return result

@@ -33,7 +33,7 @@ from graphaudit.graphs.program import Program
 from graphaudit.graphs.ranges import Ranges
 from graphaudit.graphs.view import GraphView, Node, Value
 from graphaudit.graphs.walk import RESHAPES, base_op, is_copy, producer
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rulebook.target import Target
 
@@ -70,11 +70,10 @@ class RewriteLogProducts(Pass[Program]):
         view = view_program(artifact)
         nodes = {n.name: n for n in artifact.graph.nodes}
         for found in _find(view):
-            reason = "it stands inside a branch or a loop" if found.node.graph else found.reason
+            reason = INSIDE_REGION if found.node.graph else found.reason
             if not reason:
                 _replace(found, nodes)
-            site = Site(found.product.name, found.product.place, reason)
-            (result.left if reason else result.rewritten).append(site)
+            result.record(found.product.name, found.product.place, reason)
         if result.changed:
             artifact.finish()
         return result

@@ -30,7 +30,7 @@ from graphaudit.graphs.masks import is_masked, varying
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView, Node
 from graphaudit.graphs.walk import base_op, number, reduced_dims
-from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassOptions, PassResult
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rewrite.repair import why_left
 from graphaudit.rulebook.target import Target
@@ -72,7 +72,7 @@ class RewriteMaskedRows(Pass[Program]):
                 function = partial(_guarded, old.target, dims[0], self.options.rows == "uniform", "log" in node.op)
                 nodes[node.name] = new = insert_function(old, function, old.args, old.kwargs)
                 replace_node(old, new)
-            (result.left if reason else result.rewritten).append(Site(node.name, node.place, reason))
+            result.record(node.name, node.place, reason)
         if result.changed:
             artifact.finish()
         return result

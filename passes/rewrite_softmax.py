@@ -45,7 +45,7 @@ from graphaudit.graphs.exponentials import Match, find_log_softmax, find_logsume
 from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult, Site
 from graphaudit.rewrite.edit import cast_call, insert_call, insert_function, replace_node
 from graphaudit.rulebook.target import Target
 
@@ -79,7 +79,7 @@ class RewriteSoftmax(Pass[Program]):
                 result.rewritten.append(Site(match.node.name, match.node.place))
             artifact.finish()
         for match in (m for m in matches if m.node.name in written):
-            reason = match.reason or "it stands inside a branch or a loop"
+            reason = match.reason or INSIDE_REGION
             result.left.append(Site(match.node.name, match.node.place, reason))
         return result
 

@@ -21,7 +21,7 @@ from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.exponentials import find_softplus
 from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.program import Program
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult, Site
 from graphaudit.rewrite.edit import cast_call, insert_call, replace_node
 from graphaudit.rulebook.target import Target
 
@@ -43,7 +43,7 @@ class RewriteSoftplus(Pass[Program]):
         for match in find_softplus(view_program(artifact)):
             site = Site(match.node.name, match.node.place, match.reason)
             if match.reason or match.node.graph:
-                result.left.append(Site(site.node, site.place, match.reason or "it stands inside a branch or a loop"))
+                result.left.append(Site(site.node, site.place, match.reason or INSIDE_REGION))
                 continue
             old = nodes[match.node.name]
             dtype = old.meta["val"].dtype

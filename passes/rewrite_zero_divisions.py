@@ -26,7 +26,7 @@ from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.zero_divisions import ZeroDivision, find_zero_divisions
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_call, insert_function
 from graphaudit.rewrite.repair import why_left
 from graphaudit.rulebook.target import Target
@@ -50,10 +50,9 @@ class RewriteZeroDivisions(Pass[Program]):
         nodes = {n.name: n for n in artifact.graph.nodes}
         for found in find_zero_divisions(view):
             reason = why_left(view, found.node)
-            site = Site(found.node.name, found.node.place, reason)
             if not reason:
                 _guard(found, nodes)
-            (result.left if reason else result.rewritten).append(site)
+            result.record(found.node.name, found.node.place, reason)
         if result.changed:
             artifact.finish()
         return result

@@ -35,6 +35,9 @@ class Level(StrEnum):
     ONNX = "onnx"
 
 
+INSIDE_REGION = "it stands inside a branch or a loop"  # why passes on the main graph leave a node alone
+
+
 @dataclass(frozen=True)
 class Site:
     """A node that a pass rewrote, or left alone for `reason`; for a node that the target does not take, `conversion`
@@ -58,6 +61,10 @@ class PassResult(Generic[Artifact]):
     def changed(self) -> bool:
         """Whether the pass did anything. A second run on its own output must leave this False."""
         return bool(self.rewritten)
+
+    def record(self, node: str, place: Place | None, reason: str = "") -> None:
+        """Put down that a node was rewritten, or, with a reason, that it was left alone."""
+        (self.left if reason else self.rewritten).append(Site(node, place, reason))
 
 
 class PassOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphaudit.graphs.fx_view import view_program
 from graphaudit.graphs.program import Program
 from graphaudit.graphs.view import GraphView, Node, Value
-from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rulebook.target import Target
 
@@ -46,12 +46,12 @@ class PatternPass(Pass[Program]):
             found = self.find(view, node)
             if found is None:
                 continue
-            reason = "it stands inside a branch or a loop" if node.graph else found.reason
+            reason = INSIDE_REGION if node.graph else found.reason
             if not reason:
                 new = insert_function(nodes[node.name], found.function, (nodes[found.input.name],))
                 replace_node(nodes[node.name], new)
                 nodes[node.name] = new
-            (result.left if reason else result.rewritten).append(Site(node.name, node.place, reason))
+            result.record(node.name, node.place, reason)
         if result.changed:
             artifact.finish()
         return result
