@@ -39,7 +39,8 @@ from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rulebook.target import Target
 
-_SMALLEST, _LARGEST = 2.0**-24, 65504.0
+_FLOAT16 = torch.finfo(torch.float16)
+_SMALLEST, _LARGEST = _FLOAT16.smallest_normal * _FLOAT16.eps, _FLOAT16.max  # the smallest is subnormal
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "aten.log": math.log,
     "aten.log2": math.log2,

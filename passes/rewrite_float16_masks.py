@@ -39,7 +39,7 @@ from graphaudit.rewrite.base import INSIDE_REGION, Level, Pass, PassResult
 from graphaudit.rewrite.edit import insert_function, replace_node
 from graphaudit.rulebook.target import Target
 
-_LARGEST = 65504.0
+_LARGEST = torch.finfo(torch.float16).max
 _CHOOSERS = frozenset({"aten.softmax", "aten._softmax", "aten.argmax", "aten.argmin"})
 _STEPS = (
     COPIES
