@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from graphaudit.capture.backward import FORMULAS
+from graphaudit.policy.isolation import other_forward
 
 
 class TakesGradients(BaseException):
@@ -59,19 +60,14 @@ def _refused(*_: Any, **__: Any) -> Any:
 @contextmanager
 def traced_gradients(module: nn.Module) -> Iterator[None]:
     """While it lasts, a traced call of `module` runs the graph of its forward, backward passes included."""
-    own, forward = vars(module).get("forward"), module.forward
+    forward = module.forward
 
     @functools.wraps(forward)
     def run(*args: Any, **kwargs: Any) -> Any:
         return _through_a_graph(module, forward, args, kwargs)
 
-    vars(module)["forward"] = run
-    try:
+    with other_forward(module, run):
         yield
-    finally:
-        vars(module).pop("forward", None)
-        if own is not None:
-            vars(module)["forward"] = own
 
 
 def _through_a_graph(module: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ from graphaudit.capture.control_flow import Number
 from graphaudit.capture.control_flow.alternatives import Either
 from graphaudit.capture.control_flow.arrays import Array, tensor_of
 from graphaudit.capture.control_flow.refusal import Refused
+from graphaudit.policy.isolation import other_forward
 from graphaudit.policy.state import CHOSEN, Layout, Leaf
 from graphaudit.policy.stepping import Stepped
 
@@ -31,7 +32,7 @@ def attributes_written(module: nn.Module, written: Written) -> Iterator[None]:
     Refused where it leaves something that no tensor can hold, and a tensor decides what."""
     policy = module.policy if isinstance(module, Stepped) else module
     known = {path for layout in module.layouts for path in layout.nodes} if isinstance(module, Stepped) else set()
-    own, forward = vars(policy).get("forward"), policy.forward
+    forward = policy.forward
 
     @functools.wraps(forward)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -45,13 +46,8 @@ def attributes_written(module: nn.Module, written: Written) -> Iterator[None]:
                 written[path] = tuple(dict.fromkeys((*written.get(path, ()), *chosen)))
         return result
 
-    vars(policy)["forward"] = run
-    try:
+    with other_forward(policy, run):
         yield
-    finally:
-        vars(policy).pop("forward", None)
-        if own is not None:
-            vars(policy)["forward"] = own
 
 
 def _held(layout: Layout) -> dict[str, tuple[Any, int]]:

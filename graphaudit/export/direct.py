@@ -23,8 +23,8 @@ _CONTAINERS: dict[str, type[Any]] = {"tuple": tuple, "list": list, "dict": dict}
 class DirectCalls:
     """Recognises calls that differ from an earlier one in nothing but the numbers.
 
-    The earlier one went the long way, with all its checks, and `learn` noted its sizes. For every other call `feeds` is
-    None: the long way takes it, or refuses it and says why.
+    The earlier one went the long way, with all its checks, and `learn` noted its sizes. For every other call `arrays`
+    gives None: the long way takes it, or refuses it and says why.
     """
 
     def __init__(self, call: Call, inputs: Sequence[Input]) -> None:

@@ -6,6 +6,7 @@ import math
 import operator
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType, FrameType
@@ -22,6 +23,7 @@ from graphaudit.graphs.places import is_engine, place_of
 from graphaudit.paths.constants import Constants
 from graphaudit.paths.functions import Functions
 from graphaudit.paths.margins import Margins, difference, number
+from graphaudit.policy.isolation import other_forward
 
 _KEPT = 64  # outcomes of one decision, and entries of one loop, in one run
 _MOST = 4096  # passes of one loop
@@ -101,7 +103,7 @@ class Recorder:
         self._operands: dict[int, tuple[str, Any, Any]] = {}
         self._numbers: dict[float, torch.Tensor] = {}
         self._expected = False
-        self._installed: list[tuple[nn.Module, Any]] = []
+        self._installed = ExitStack()
 
     def start(self) -> Margins:
         """Begin a new run; the function mode has to be active for as long as it lasts."""
@@ -115,19 +117,13 @@ class Recorder:
     def install(self, module: nn.Module) -> None:
         """Give a module's parts forwards with probes, until `uninstall`."""
         for part in module.modules():
-            own = vars(part).get("forward")
             twin = self.functions.twin(part.forward)
             if twin is not part.forward and twin != part.forward:
-                self._installed.append((part, own))
-                vars(part)["forward"] = twin
+                self._installed.enter_context(other_forward(part, twin))
 
     def uninstall(self) -> None:
         """Put the modules' own forwards back."""
-        while self._installed:
-            part, own = self._installed.pop()
-            vars(part).pop("forward", None)
-            if own is not None:
-                vars(part)["forward"] = own
+        self._installed.close()
 
     # What probed functions call.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from graphaudit.capture.control_flow.rows import LOOP, AllPasses
 from graphaudit.capture.control_flow.session import Regions, Session
 from graphaudit.capture.control_flow.writes import MaskedWrites
 from graphaudit.graphs.loop_bounds import Bounds
+from graphaudit.policy.isolation import other_forward
 
 
 @contextmanager
@@ -36,24 +37,17 @@ def predicated(module: nn.Module, bounds: Bounds, regions: Regions) -> Iterator[
     Raises Refused where it meets what masks cannot express.
     """
     session = Session(module, bounds, regions)
-    kept: list[tuple[nn.Module, Any]] = []
     try:
-        with session.active():
+        with session.active(), ExitStack() as forwards:
             for part in module.modules():
-                own = vars(part).get("forward")
-                kept.append((part, own))
                 converted = convert(part.forward)
                 adopt(type(part), session)
                 if part is module or converted is not part.forward:
-                    vars(part)["forward"] = converted
-            vars(module)["forward"] = _outermost(module, session)
+                    forwards.enter_context(other_forward(part, converted))
+            forwards.enter_context(other_forward(module, _outermost(module, session)))
             yield session
     finally:
         release(session)
-        for part, own in kept:
-            vars(part).pop("forward", None)
-            if own is not None:
-                vars(part)["forward"] = own
 
 
 def _outermost(module: nn.Module, session: Session) -> Any:
