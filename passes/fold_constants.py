@@ -13,17 +13,14 @@ Results are those of the same kernels, to the last bit.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx
-from torch.fx import map_arg
 
 from graphaudit.equivalence.verdict import Claim
 from graphaudit.graphs.fx_view import operator_name
-from graphaudit.graphs.noise import draws
 from graphaudit.graphs.program import Program
 from graphaudit.rewrite.base import Level, Pass, PassResult, Site
+from graphaudit.rewrite.constants import Constants
 from graphaudit.rewrite.edit import replace_node
 from graphaudit.rulebook.target import Target
 
@@ -51,14 +48,18 @@ class FoldConstants(Pass[Program]):
     def run(self, artifact: Program, target: Target) -> PassResult[Program]:
         """One walk in graph order; of each computation only what others read is stored."""
         result = PassResult(artifact)
-        known = _weights(artifact)
-        room = {node: value.numel() for node, value in known.items()}
+        constants = Constants(artifact)
+        known: dict[fx.Node, torch.Tensor] = {}
+        room: dict[fx.Node, int] = {}  # the largest of the weights that a node is made of
         computed: list[fx.Node] = []
         for node in list(artifact.graph.nodes):
-            value = _value(node, known)
-            if value is None:
+            value = constants.value(node)
+            if value is None or value.is_meta:
                 continue
             known[node] = value
+            if node.op != "call_function":
+                room[node] = value.numel()
+                continue
             room[node] = max((room[n] for n in node.all_input_nodes), default=0)
             if room[node] and (not _moves(node) or any(n in computed for n in node.all_input_nodes)):
                 computed.append(node)
@@ -69,30 +70,6 @@ class FoldConstants(Pass[Program]):
         if result.changed:
             artifact.finish()
         return result
-
-
-def _weights(program: Program) -> dict[fx.Node, torch.Tensor]:
-    """The parameters, buffers and constants that forward does not write to."""
-    written = program.mutated
-    names = {s.arg.name for s in program.exported.graph_signature.input_specs if s.target not in written}
-    found = {node: program.value(node) for node in program.graph.find_nodes(op="placeholder") if node.name in names}
-    return {node: value for node, value in found.items() if value is not None and not value.is_meta}
-
-
-def _value(node: fx.Node, known: dict[fx.Node, torch.Tensor]) -> torch.Tensor | None:
-    """What a call computes of what is known; None where it reads something else, draws, or gives several tensors."""
-    example = node.meta.get("val")
-    plain = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
-    if not plain or draws(node) or not isinstance(example, torch.Tensor):
-        return None
-    if any(n not in known for n in node.all_input_nodes) or not all(isinstance(d, int) for d in example.shape):
-        return None
-    if not node.all_input_nodes and not _moves(node):
-        return None
-    args, kwargs = map_arg((node.args, node.kwargs), lambda n: known[n])
-    with torch.no_grad():
-        value: Any = node.target(*args, **kwargs)  # type: ignore[operator]
-    return value if isinstance(value, torch.Tensor) else None
 
 
 def _moves(node: fx.Node) -> bool:
